@@ -1,0 +1,2 @@
+//! Placeholder while the core is written.
+#![no_std]

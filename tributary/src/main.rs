@@ -1,0 +1,2 @@
+//! tributary
+fn main() {}
