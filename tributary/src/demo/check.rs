@@ -1,0 +1,207 @@
+//! What a demo must show, as named checks.
+
+use super::report::{Run, WorkerReport};
+
+/// One statement about a demo, and whether it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The statement.
+    pub name: String,
+    /// Whether it holds.
+    pub ok: bool,
+    /// The numbers behind it.
+    pub detail: String,
+}
+
+/// How close data-parallel training must come to one process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CheckLimits {
+    /// Accuracy that must be reached, 0..=1. The default suits the default training.
+    pub accuracy: f64,
+    /// How far accuracy may lie below one process's, 0..=1. The default is five of 360 images.
+    pub accuracy_loss: f64,
+    /// How far an epoch's mean loss may lie from one process's.
+    pub loss_gap: f32,
+}
+
+impl Default for CheckLimits {
+    fn default() -> Self {
+        Self {
+            accuracy: 0.96,
+            accuracy_loss: 0.015,
+            loss_gap: 0.02,
+        }
+    }
+}
+
+/// Holds every run against the others and against the same training in one process.
+pub fn compare(single: &WorkerReport, runs: &[Run], limits: CheckLimits) -> Vec<Check> {
+    let mut checks: Vec<Check> = runs
+        .iter()
+        .flat_map(|run| {
+            [
+                same_parameters(run),
+                every_step(run, single),
+                accuracy(run, single, limits),
+                loss(run, single, limits),
+            ]
+        })
+        .collect();
+    if runs.len() > 1 {
+        checks.push(same_across_runs(runs));
+    }
+    checks
+}
+
+fn same_parameters(run: &Run) -> Check {
+    let mut digests: Vec<String> = run.workers.iter().map(|worker| worker.digest.short()).collect();
+    digests.sort();
+    digests.dedup();
+    Check {
+        name: format!(
+            "{}: all workers hold the same parameters, to the last bit",
+            run.name
+        ),
+        ok: digests.len() == 1,
+        detail: format!("{} workers, digest {}", run.workers.len(), digests.join(" and ")),
+    }
+}
+
+fn same_across_runs(runs: &[Run]) -> Check {
+    let mut digests: Vec<_> = runs
+        .iter()
+        .flat_map(|run| &run.workers)
+        .map(|worker| worker.digest.short())
+        .collect();
+    digests.sort();
+    digests.dedup();
+    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    Check {
+        name: format!("{}: the same bits in every run", names.join(", ")),
+        ok: digests.len() == 1,
+        detail: format!("digest {}", digests.join(" and ")),
+    }
+}
+
+fn every_step(run: &Run, single: &WorkerReport) -> Check {
+    let done: Vec<u64> = run.workers.iter().map(|worker| worker.all_reduces).collect();
+    Check {
+        name: format!("{}: every worker finished every step", run.name),
+        ok: !done.is_empty() && done.iter().all(|&count| count == single.all_reduces),
+        detail: format!("{done:?} all-reduces for {} steps", single.all_reduces),
+    }
+}
+
+fn accuracy(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
+    let worst = run
+        .workers
+        .iter()
+        .map(|worker| worker.accuracy)
+        .fold(f64::INFINITY, f64::min);
+    let least = limits.accuracy.max(single.accuracy - limits.accuracy_loss);
+    Check {
+        name: format!("{}: accuracy as in one process", run.name),
+        ok: worst.is_finite() && worst >= least,
+        detail: format!(
+            "{:.2} % of unseen digits, {:.2} % in one process, at least {:.2} % wanted",
+            100.0 * worst,
+            100.0 * single.accuracy,
+            100.0 * least
+        ),
+    }
+}
+
+fn loss(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
+    let same_length = run
+        .workers
+        .iter()
+        .all(|worker| worker.epochs.len() == single.epochs.len());
+    let gaps = run.workers.iter().flat_map(|worker| {
+        worker
+            .epochs
+            .iter()
+            .zip(&single.epochs)
+            .map(|(epoch, single)| (epoch.loss - single.loss).abs())
+    });
+    let gap = gaps.fold(0.0, f32::max);
+    Check {
+        name: format!("{}: loss follows one process", run.name),
+        ok: !run.workers.is_empty() && same_length && gap <= limits.loss_gap,
+        detail: format!(
+            "largest gap of an epoch's mean loss {gap:.5}, at most {} wanted",
+            limits.loss_gap
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{Traffic, tests::outcome};
+    use super::*;
+
+    fn run(name: &str, parameters: [f32; 2]) -> Run {
+        let worker = |rank: usize| {
+            WorkerReport::new(rank, 2, &outcome(60, vec![parameters[rank]]), Traffic::default())
+        };
+        Run {
+            name: name.to_owned(),
+            workers: vec![worker(0), worker(1)],
+        }
+    }
+
+    fn failed(runs: &[Run], limits: CheckLimits) -> Vec<String> {
+        let single = WorkerReport::new(0, 1, &outcome(60, vec![0.5]), Traffic::default());
+        compare(&single, runs, limits)
+            .into_iter()
+            .filter(|check| !check.ok)
+            .map(|check| check.name)
+            .collect()
+    }
+
+    #[test]
+    fn each_difference_fails_its_own_check() {
+        let limits = CheckLimits {
+            accuracy: 0.5,
+            ..CheckLimits::default()
+        };
+        let good = run("a", [1.0, 1.0]);
+        assert_eq!(failed(&[good.clone(), good.clone()], limits), [""; 0]);
+        assert_eq!(
+            failed(&[run("a", [1.0, 2.0])], limits),
+            ["a: all workers hold the same parameters, to the last bit"]
+        );
+        assert_eq!(
+            failed(&[good.clone(), run("b", [2.0, 2.0])], limits),
+            ["a, b: the same bits in every run"]
+        );
+        assert_eq!(
+            failed(
+                std::slice::from_ref(&good),
+                CheckLimits {
+                    accuracy: 0.99,
+                    ..limits
+                }
+            ),
+            ["a: accuracy as in one process"]
+        );
+        let mut late = good.clone();
+        late.workers[1].all_reduces -= 1;
+        late.workers[0].epochs[2].loss += 0.1;
+        assert_eq!(
+            failed(&[late], limits),
+            [
+                "a: every worker finished every step",
+                "a: loss follows one process"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_run_without_workers_fails() {
+        let empty = Run {
+            name: "a".to_owned(),
+            workers: Vec::new(),
+        };
+        assert_eq!(failed(&[empty], CheckLimits::default()).len(), 4);
+    }
+}

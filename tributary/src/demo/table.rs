@@ -1,0 +1,126 @@
+//! The demo's results as tables for a terminal.
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use super::check::Check;
+use super::report::{Run, WorkerReport};
+
+const HEADER: [&str; 10] = [
+    "worker",
+    "accuracy",
+    "loss",
+    "all-reduces",
+    "gradient",
+    "sent",
+    "goodput",
+    "resends",
+    "in all-reduce",
+    "parameters",
+];
+
+/// Every worker of every run beside the same training in one process.
+pub fn render_table(single: &WorkerReport, runs: &[Run]) -> String {
+    let mut table = new_table(&HEADER);
+    table.add_row(row("one process".to_owned(), single));
+    for run in runs {
+        for worker in &run.workers {
+            table.add_row(row(format!("{}, {}", run.name, worker.rank), worker));
+        }
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// One line a check: its mark, its name, the numbers behind it.
+pub fn render_checks(checks: &[Check]) -> String {
+    let mut table = new_table(&["", "check", "numbers"]);
+    for check in checks {
+        table.add_row([if check.ok { "pass" } else { "FAIL" }, &check.name, &check.detail]);
+    }
+    table.to_string()
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(header.iter().map(Cell::new));
+    table
+}
+
+fn row(name: String, worker: &WorkerReport) -> [String; 10] {
+    let alone = worker.world == 1;
+    let shared = |text: String| if alone { "-".to_owned() } else { text };
+    [
+        name,
+        format!("{:.2} %", 100.0 * worker.accuracy),
+        format!("{:.4}", worker.final_loss()),
+        shared(worker.all_reduces.to_string()),
+        shared(megabytes(worker.reduced_bytes)),
+        shared(megabytes(worker.traffic.sent_bytes)),
+        shared(format!("{:.1} MB/s", worker.mean_goodput() / 1e6)),
+        shared(worker.traffic.resends.to_string()),
+        shared(format!(
+            "{:.2} s ({:.0} %)",
+            worker.reduce_seconds,
+            100.0 * worker.reduce_share()
+        )),
+        worker.digest.short(),
+    ]
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{Traffic, tests::outcome};
+    use super::*;
+
+    #[test]
+    fn every_worker_has_a_row() {
+        let single = WorkerReport::new(0, 1, &outcome(30, vec![1.0]), Traffic::default());
+        let worker = |rank| {
+            WorkerReport::new(
+                rank,
+                2,
+                &outcome(30, vec![2.0]),
+                Traffic {
+                    resends: 7,
+                    ..Traffic::default()
+                },
+            )
+        };
+        let runs = [Run {
+            name: "udp".to_owned(),
+            workers: vec![worker(0), worker(1)],
+        }];
+        let text = render_table(&single, &runs);
+        for part in [
+            "one process",
+            "udp, 0",
+            "udp, 1",
+            "66.67 %",
+            "goodput",
+            &worker(0).digest.short(),
+        ] {
+            assert!(text.contains(part), "no '{part}' in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_failed_check_stands_out() {
+        let check = Check {
+            name: "same bits".to_owned(),
+            ok: false,
+            detail: "2 digests".to_owned(),
+        };
+        let text = render_checks(&[check]);
+        assert!(
+            text.contains("FAIL") && text.contains("same bits") && text.contains("2 digests"),
+            "{text}"
+        );
+    }
+}
