@@ -1,2 +1,40 @@
-//! Placeholder while the core is written.
+//! The protocol core of Tributary: in-network gradient aggregation, sans-IO.
+//!
+//! Everything that decides anything is here, shared verbatim by every host: the packet layout ([`wire`]), block
+//! fixed point ([`fixed_point`]), the merge rules of a [`slot`], the [`aggregator`] (a packet in, a [`Verdict`]
+//! out) and the [`worker`] (packets in, packets out, a next timeout). The core owns no clock, no socket, no lock
+//! and no memory: a host hands it `(packet, source, now)` and moves what comes back.
+//!
+//! It is `no_std`, never allocates and forbids `unsafe`. What an aggregator runs has no reachable panic and keeps
+//! to the kernel's eBPF verifier: fixed-size references, no floats, no division by variables.
+//!
+//! Rules are cited by their ids in `docs/protocol.md`, such as `R-SLOT-3`.
 #![no_std]
+#![forbid(unsafe_code)]
+
+pub mod aggregator;
+pub mod counters;
+pub mod fixed_point;
+pub mod job;
+pub mod member_set;
+pub mod operation;
+pub mod pool;
+pub mod round;
+pub mod slot;
+pub mod wire;
+pub mod worker;
+
+pub use aggregator::{Aggregator, Verdict};
+pub use counters::{Counter, Counters};
+pub use fixed_point::Exponent;
+pub use job::{Abort, AbortCause, AdmitError, Endpoint, JobConfig, Lanes, Member};
+pub use member_set::MemberSet;
+pub use operation::{OpKind, Operation};
+pub use round::{Epoch, Round};
+pub use worker::{Failure, Tensor, Worker, WorkerConfig};
+
+/// Time in nanoseconds from an origin of the host's choice; it must not run backwards.
+pub type Nanos = u64;
+
+/// Members one level of aggregation can have: the width of the set on the wire.
+pub const MAX_MEMBERS: usize = 64;

@@ -1,0 +1,177 @@
+//! Block fixed point: floats as 32-bit integers with one exponent a chunk (docs/protocol.md, "Numbers"; the block
+//! exponents are SwitchML's, NSDI 2021 §3.7).
+//!
+//! A block whose largest magnitude lies below `2^e` is scaled so that a sum over `n` members cannot overflow an
+//! `i32`, rounded to nearest with ties to even, and summed exactly. Only workers run this module; an aggregator
+//! sees integers and takes maxima of exponents.
+
+/// A power of two above every magnitude of a block: `|x| < 2^e`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Exponent(pub i16);
+
+impl Exponent {
+    /// No magnitude to cover: a block of zeros, or no block at all. The identity of the maximum (R-NUM-3).
+    pub const NONE: Self = Self(i16::MIN);
+
+    /// The exponent of the largest *finite* magnitude in `block`; NaN and infinities are flagged, not scaled.
+    pub fn of(block: &[f32]) -> Self {
+        let mut largest = 0_u32;
+        for value in block {
+            let magnitude = value.to_bits() & 0x7fff_ffff;
+            largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
+        }
+        if largest == 0 {
+            return Self::NONE;
+        }
+        let biased = (largest >> 23) as i16;
+        if biased > 0 {
+            Self(biased - 126)
+        } else {
+            Self((32 - largest.leading_zeros()) as i16 - 149)
+        }
+    }
+}
+
+const INFINITY_BITS: u32 = 0x7f80_0000;
+
+/// How the values of one chunk are scaled: the agreed exponent and the headroom for the sum (R-NUM-2).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scale {
+    /// Multiplying by both in turn gives `2^(31 - headroom - e)`: one factor alone can be out of range.
+    up: [f32; 2],
+    down: [f32; 2],
+    limit: i32,
+}
+
+impl Scale {
+    /// The scale for an agreed exponent and `workers` summands, at least 1. `None` for [`Exponent::NONE`]: every
+    /// value is zero. An exponent outside what `f32` has is clamped into it.
+    pub fn new(exponent: Exponent, workers: u32) -> Option<Self> {
+        if exponent == Exponent::NONE {
+            return None;
+        }
+        let headroom = workers.max(1).next_power_of_two().trailing_zeros().min(30) as i32;
+        let power = 31 - headroom - i32::from(exponent.0.clamp(-149, 128));
+        Some(Self { up: halves(power), down: halves(-power), limit: ((1_u32 << (31 - headroom)) - 1) as i32 })
+    }
+
+    /// One value as an integer.
+    #[inline(always)]
+    fn quantize_one(&self, value: f32) -> i32 {
+        // At 2^23 and above every f32 is an integer; below, adding and taking away 2^23 rounds as IEEE 754 does.
+        const INTEGERS: f32 = 8_388_608.0;
+        let scaled = value * self.up[0] * self.up[1];
+        let anchor = INTEGERS.copysign(scaled);
+        let rounded = if scaled.abs() < INTEGERS { (scaled + anchor) - anchor } else { scaled };
+        (rounded as i32).clamp(-self.limit, self.limit)
+    }
+
+    /// One summed value as a float.
+    #[inline(always)]
+    fn dequantize_one(&self, sum: i32) -> f32 {
+        sum as f32 * self.down[0] * self.down[1]
+    }
+}
+
+/// Two normal powers of two whose product is `2^power`, for `|power| <= 252`.
+fn halves(power: i32) -> [f32; 2] {
+    let first = power / 2;
+    [first, power - first].map(|power| f32::from_bits(((power + 127) as u32) << 23))
+}
+
+/// Writes `block` scaled to integers, little-endian, and returns whether any value was NaN or infinite. Lanes past
+/// the block's end are zero.
+#[inline(always)]
+pub fn quantize(block: &[f32], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
+    let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
+    padding.fill([0; 4]);
+    let mut largest = 0_u32;
+    match scale {
+        Some(scale) => {
+            for (lane, value) in filled.iter_mut().zip(block) {
+                largest = largest.max(value.to_bits() & 0x7fff_ffff);
+                *lane = scale.quantize_one(*value).to_le_bytes();
+            }
+        }
+        None => {
+            for (lane, value) in filled.iter_mut().zip(block) {
+                largest = largest.max(value.to_bits() & 0x7fff_ffff);
+                *lane = [0; 4];
+            }
+        }
+    }
+    largest >= INFINITY_BITS
+}
+
+/// Writes summed integers back as floats; zeros where there is no scale.
+#[inline(always)]
+pub fn dequantize(sums: &[i32], scale: Option<&Scale>, block: &mut [f32]) {
+    match scale {
+        Some(scale) => {
+            for (value, sum) in block.iter_mut().zip(sums) {
+                *value = scale.dequantize_one(*sum);
+            }
+        }
+        None => block.fill(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(values: &[f32]) -> [f32; 4] {
+        let scale = Scale::new(Exponent::of(values), 1);
+        let mut lanes = [[0; 4]; 4];
+        assert!(!quantize(values, scale.as_ref(), &mut lanes));
+        let mut back = [0.0; 4];
+        dequantize(&lanes.map(i32::from_le_bytes), scale.as_ref(), &mut back);
+        back
+    }
+
+    #[test]
+    fn exponent_is_the_next_power_of_two() {
+        for (value, exponent) in [(1.0, 1), (0.99, 0), (-1.5, 1), (2.0, 2), (f32::MAX, 128)] {
+            assert_eq!(Exponent::of(&[0.0, value]), Exponent(exponent), "{value}");
+        }
+        assert_eq!(Exponent::of(&[f32::from_bits(1)]), Exponent(-148));
+        assert_eq!(Exponent::of(&[f32::MIN_POSITIVE]), Exponent(-125));
+        assert_eq!(Exponent::of(&[0.0, -0.0]), Exponent::NONE);
+        assert_eq!(Exponent::of(&[f32::NAN, f32::INFINITY, 0.25]), Exponent(-1));
+    }
+
+    #[test]
+    fn powers_of_two_and_denormals_survive_exactly() {
+        for values in [[1.0, 0.5, -0.25, 0.0], [f32::from_bits(1), f32::from_bits(77), 0.0, -f32::MIN_POSITIVE]] {
+            assert_eq!(round_trip(&values), values);
+        }
+        assert_eq!(round_trip(&[f32::MAX, f32::MIN, 0.0, 0.0])[..2], [f32::MAX, f32::MIN]);
+    }
+
+    #[test]
+    fn num_2_ties_round_to_even() {
+        let scale = Scale { up: [1.0, 1.0], down: [1.0, 1.0], limit: i32::MAX };
+        for (value, rounded) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (8_388_607.5, 8_388_608)] {
+            assert_eq!(scale.quantize_one(value), rounded, "{value}");
+        }
+    }
+
+    #[test]
+    fn num_2_a_sum_of_the_largest_values_does_not_overflow() {
+        for workers in 1..=64_u32 {
+            let scale = Scale::new(Exponent(0), workers).unwrap();
+            let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
+            assert!(largest * i64::from(workers) <= i64::from(i32::MAX), "{workers} workers");
+        }
+    }
+
+    #[test]
+    fn num_6_nonfinite_values_are_noticed() {
+        let scale = Scale::new(Exponent(1), 2);
+        let mut lanes = [[0; 4]; 2];
+        assert!(quantize(&[1.0, f32::NAN], scale.as_ref(), &mut lanes));
+        assert!(quantize(&[f32::NEG_INFINITY], None, &mut lanes));
+        assert!(!quantize(&[1.0], scale.as_ref(), &mut lanes));
+        assert_eq!(lanes[1], [0; 4], "padding is zero");
+    }
+}

@@ -1,0 +1,200 @@
+//! A job: who may send what (R-VALID), and how it is cut into chunks.
+
+use core::net::{IpAddr, SocketAddr};
+
+use heapless::Vec;
+
+use crate::wire::{Flags, Header, Kind, Refusal};
+use crate::{Counter, Epoch, MAX_MEMBERS, MemberSet};
+
+/// Where packets come from: an IPv6 address (IPv4 as mapped) and a UDP port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Endpoint {
+    /// The address in network byte order.
+    pub ip: [u8; 16],
+    /// The UDP port.
+    pub port: u16,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        };
+        Self { ip, port: address.port() }
+    }
+}
+
+/// A member of a job: a worker, or a child aggregator that stands for several.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Member {
+    /// The only address that it sends from (R-VALID-4).
+    pub source: Endpoint,
+    /// The set that its contributions hold: its own bit, or a child's whole local set.
+    pub set: MemberSet,
+    /// How many workers that set stands for.
+    pub workers: u32,
+}
+
+/// The chunk sizes that exist, in 32-bit lanes. Each is a constant of its own code path (R-CHUNK-5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u16)]
+pub enum Lanes {
+    /// 64 B: for tests and very small devices.
+    L16 = 16,
+    /// 1 KiB: fits any MTU from 1128 up.
+    L256 = 256,
+    /// 1408 B: fits an MTU of 1500 over IPv4.
+    L352 = 352,
+    /// 3392 B: the largest that native XDP takes on an interface without fragments.
+    L848 = 848,
+    /// 8 KiB: for jumbo frames.
+    L2048 = 2048,
+    /// 32 KiB: for loopback.
+    L8192 = 8192,
+}
+
+impl Lanes {
+    /// Every size, the smallest first.
+    pub const ALL: [Self; 6] = [Self::L16, Self::L256, Self::L352, Self::L848, Self::L2048, Self::L8192];
+
+    /// The size with this number of lanes, if there is one.
+    pub fn from_count(count: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|lanes| lanes.count() == usize::from(count))
+    }
+
+    /// The number of lanes.
+    #[inline(always)]
+    pub const fn count(self) -> usize {
+        self as u16 as usize
+    }
+}
+
+/// A job to be admitted.
+#[derive(Clone, Debug)]
+pub struct JobConfig {
+    /// A random key, not 0.
+    pub key: u64,
+    /// The members in the order of their numbers.
+    pub members: Vec<Member, MAX_MEMBERS>,
+    /// The chunk size.
+    pub lanes: Lanes,
+    /// Chunks in flight: the number of slots, a power of two.
+    pub window: u16,
+}
+
+/// Why a job was aborted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AbortCause {
+    /// A member was not heard for too long.
+    LostMember,
+    /// A member gave up, or left while others went on.
+    MemberFailed,
+    /// The aggregator's operator ended the job.
+    Ended,
+}
+
+/// The end of a job for all its members (R-JOB-2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Abort {
+    /// Why.
+    pub cause: AbortCause,
+    /// The member that it is about, or [`crate::wire::NO_MEMBER`].
+    pub member: u8,
+}
+
+impl Abort {
+    /// As a refusal on the wire.
+    #[inline(always)]
+    pub const fn refusal(self) -> Refusal {
+        match self.cause {
+            AbortCause::LostMember => Refusal::LostMember,
+            AbortCause::MemberFailed => Refusal::MemberFailed,
+            AbortCause::Ended => Refusal::Ended,
+        }
+    }
+}
+
+/// Why a job cannot be admitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AdmitError {
+    /// Not 1 to 64 members, or a member whose set is empty.
+    Members,
+    /// The window is no power of two from 1 to 2^15.
+    Window(u16),
+    /// The key is 0 or taken.
+    Key,
+    /// All places in the job table are taken.
+    Jobs(usize),
+    /// The slots do not fit: bytes needed and the largest free extent.
+    Memory {
+        /// Bytes that the job's slots take.
+        needed: u64,
+        /// Bytes of the largest free extent.
+        free: u64,
+    },
+}
+
+/// What an aggregator knows of a running job, besides its members and slots: a few words that an eBPF map holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Job {
+    /// The aggregator's epoch, the same for all jobs.
+    pub epoch: Epoch,
+    /// The members that a slot is complete with.
+    pub expected: MemberSet,
+    /// The number of slots.
+    pub window: u16,
+    /// Set when the job was aborted.
+    pub abort: Option<Abort>,
+}
+
+/// Why a packet does not reach a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rejection {
+    /// Dropped and counted, never answered.
+    Drop(Counter),
+    /// Answered with a refusal.
+    Refuse(Refusal),
+}
+
+impl Job {
+    /// Whether this packet may reach its slot (R-VALID-3 to R-VALID-8, in this order). `member` is the entry of the
+    /// sender that the header names, if there is one.
+    #[inline(always)]
+    pub fn authorize(
+        &self,
+        header: &Header,
+        member: Option<&Member>,
+        source: &Endpoint,
+    ) -> Result<(), Rejection> {
+        let Some(member) = member else {
+            return Err(Rejection::Drop(Counter::DroppedSource));
+        };
+        if member.source.port != source.port || member.source.ip != source.ip {
+            return Err(Rejection::Drop(Counter::DroppedSource));
+        }
+        if !matches!(header.kind, Kind::Data) || !header.flags.has(Flags::UP) {
+            return Err(Rejection::Drop(Counter::DroppedDirection));
+        }
+        if header.epoch != self.epoch {
+            return Err(if header.epoch < self.epoch {
+                Rejection::Refuse(Refusal::Epoch)
+            } else {
+                Rejection::Drop(Counter::DroppedEpoch)
+            });
+        }
+        if let Some(abort) = self.abort {
+            return Err(Rejection::Refuse(abort.refusal()));
+        }
+        // A result's set and permission are the slot's to check: it knows whether it asked.
+        let own = header.set == member.set && header.workers == member.workers;
+        if !own && !header.flags.has(Flags::RESULT) {
+            return Err(Rejection::Drop(Counter::DroppedSet));
+        }
+        if header.slot >= self.window {
+            return Err(Rejection::Drop(Counter::DroppedSlot));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! How one operation's part becomes chunks, and which chunk waits for which (R-OP-1 to R-OP-3).
+
+use crate::{OpKind, Operation};
+
+/// The chunks of one operation on one stream, indexed from 0; chunk number `base + index` in the job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Plan {
+    pub(super) operation: Operation,
+    pub(super) op_seq: u32,
+    /// The job's number of chunk 0.
+    pub(super) base: u64,
+    /// Chunks in front that carry no values.
+    pub(super) headers: u64,
+    /// Chunks with values.
+    pub(super) data: u64,
+    window: u64,
+}
+
+impl Plan {
+    pub(super) fn new(
+        operation: Operation,
+        op_seq: u32,
+        base: u64,
+        elements: u64,
+        lanes: u64,
+        window: u64,
+    ) -> Self {
+        let chunks = elements.div_ceil(lanes);
+        let (headers, data) = match operation.kind {
+            OpKind::SumI32 => (0, chunks),
+            OpKind::SumF32 => (chunks.min(window), chunks),
+            OpKind::Barrier => (chunks, 0),
+        };
+        Self { operation, op_seq, base, headers, data, window }
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.headers + self.data
+    }
+
+    /// The chunks that wait for no other of this operation: `0..initial()`.
+    pub(super) fn initial(&self) -> u64 {
+        match self.operation.kind {
+            OpKind::SumF32 => self.headers,
+            OpKind::SumI32 | OpKind::Barrier => self.total().min(self.window),
+        }
+    }
+
+    /// The chunks that chunk `index` waits for: the slot's last one, and the one that brings its exponent.
+    pub(super) fn dependencies(&self, index: u64) -> [Option<u64>; 2] {
+        let exponent = match self.operation.kind {
+            OpKind::SumF32 => index.checked_sub(self.headers),
+            OpKind::SumI32 | OpKind::Barrier => None,
+        };
+        [index.checked_sub(self.window), exponent]
+    }
+
+    /// The chunks that wait for chunk `index`, each once.
+    pub(super) fn dependents(&self, index: u64) -> [Option<u64>; 2] {
+        let within = |index: u64| (index < self.total()).then_some(index);
+        let exponent = match self.operation.kind {
+            OpKind::SumF32 if self.headers != self.window => within(index + self.headers),
+            _ => None,
+        };
+        [within(index + self.window), exponent]
+    }
+
+    /// The block of values that chunk `index` carries; `None` where it carries none.
+    pub(super) fn block(&self, index: u64) -> Option<u64> {
+        index.checked_sub(self.headers)
+    }
+
+    /// Where the exponent that chunk `index` uses, or brings for its dependent, is remembered.
+    pub(super) fn exponent_place(&self, index: u64) -> usize {
+        (index % self.headers.max(1)) as usize
+    }
+
+    /// The block whose exponent chunk `index` announces, one lead ahead of its own.
+    pub(super) fn announced(&self, index: u64) -> Option<u64> {
+        (self.operation.kind == OpKind::SumF32 && index < self.data).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every chunk becomes sendable exactly once, by the last of its dependencies, in whatever order results come.
+    #[test]
+    fn op_3_dependents_invert_dependencies() {
+        for kind in [OpKind::SumI32, OpKind::SumF32, OpKind::Barrier] {
+            for elements in [1, 7, 8, 9, 31, 32, 33, 100] {
+                let plan = Plan::new(Operation { kind, elements }, 0, 0, elements, 2, 8);
+                for index in 0..plan.total() {
+                    let waits = plan.dependencies(index).iter().flatten().count() > 0;
+                    assert_eq!(waits, index >= plan.initial(), "{kind:?} {elements} {index}");
+                    for dependency in plan.dependencies(index).into_iter().flatten() {
+                        let back = plan.dependents(dependency);
+                        assert_eq!(back.iter().filter(|back| **back == Some(index)).count(), 1);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Round-trip estimate and resend timer, as RFC 6298 has them.
+
+use crate::Nanos;
+
+/// The resend timer before anything was measured.
+const INITIAL_RTO: Nanos = 50_000_000;
+/// Below this the timer would fire on the jitter of a scheduler. RFC 6298 has 1 s, for the Internet; a resend
+/// here costs one packet.
+const MIN_RTO: Nanos = 2_000_000;
+/// Backing off ends here: a member that is merely late is noticed within this time of its return.
+const MAX_RTO: Nanos = 500_000_000;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Rtt {
+    smoothed: Option<Nanos>,
+    variation: Nanos,
+    /// How often the timer has fired since something was heard.
+    backoff: u32,
+}
+
+impl Rtt {
+    /// Takes in one measurement, of a chunk that was sent once only (Karn's rule).
+    pub(super) fn measured(&mut self, rtt: Nanos) {
+        match &mut self.smoothed {
+            None => {
+                self.smoothed = Some(rtt);
+                self.variation = rtt / 2;
+            }
+            Some(smoothed) => {
+                self.variation = (3 * self.variation + smoothed.abs_diff(rtt)) / 4;
+                *smoothed = (7 * *smoothed + rtt) / 8;
+            }
+        }
+    }
+
+    /// The smoothed round trip; 0 before the first measurement.
+    pub(super) fn smoothed(&self) -> Nanos {
+        self.smoothed.unwrap_or(0)
+    }
+
+    /// How long after a send the oldest chunk in flight is sent again.
+    pub(super) fn resend_after(&self) -> Nanos {
+        let base = self.smoothed.map_or(INITIAL_RTO, |smoothed| smoothed + 4 * self.variation);
+        (base.clamp(MIN_RTO, MAX_RTO) << self.backoff.min(16)).min(MAX_RTO)
+    }
+
+    /// The timer fired; returns how many chunks to send again: one more doubling each time, so that a probe stays
+    /// cheap while a member is late and a lost window is still repaired in a few steps.
+    pub(super) fn back_off(&mut self) -> u32 {
+        self.backoff = (self.backoff + 1).min(16);
+        1 << (self.backoff - 1)
+    }
+
+    pub(super) fn heard(&mut self) {
+        self.backoff = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_follows_the_round_trip_and_backs_off_within_bounds() {
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.resend_after(), INITIAL_RTO);
+        for _ in 0..100 {
+            rtt.measured(10_000_000);
+        }
+        assert!((10_000_000..11_000_000).contains(&rtt.resend_after()), "{}", rtt.resend_after());
+        let sizes: [u32; 4] = core::array::from_fn(|_| rtt.back_off());
+        assert_eq!(sizes, [1, 2, 4, 8]);
+        assert!(rtt.resend_after() > 100_000_000);
+        for _ in 0..100 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.resend_after(), MAX_RTO);
+        rtt.heard();
+        assert!(rtt.resend_after() < 11_000_000);
+    }
+}

@@ -1,0 +1,263 @@
+//! A simulated cluster: real workers and a real aggregator over a network that loses, duplicates and reorders,
+//! under a clock that jumps from event to event. Everything is determined by a seed.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use agg_core::slot::Head;
+use agg_core::worker::SlotState;
+use agg_core::{
+    Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Tensor, Verdict,
+    Worker, WorkerConfig, pool,
+};
+
+pub const KEY: u64 = 0x5eed;
+pub const LANES: usize = 16;
+pub const TIMEOUT: u64 = 20_000_000_000;
+
+/// xorshift64*: enough for schedules, and no dependency.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+    pub fn chance(&mut self, probability: f64) -> bool {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability && probability > 0.0
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Weather {
+    pub loss: f64,
+    pub duplicate: f64,
+    /// Packets take 10 µs and up to this much more, in ns.
+    pub jitter: u64,
+}
+
+impl Weather {
+    pub const FAIR: Self = Self { loss: 0.0, duplicate: 0.0, jitter: 1 };
+    pub const FOUL: Self = Self { loss: 0.1, duplicate: 0.1, jitter: 300_000 };
+}
+
+pub type TestWorker = Worker<Vec<SlotState>, Vec<i32>>;
+pub type TestAggregator = Aggregator<Vec<Head>, Vec<i32>>;
+
+pub enum Values {
+    I32(Vec<i32>),
+    F32(Vec<f32>),
+    Empty,
+}
+
+impl Values {
+    pub fn tensor(&mut self) -> Tensor<'_> {
+        match self {
+            Self::I32(values) => Tensor::I32(values),
+            Self::F32(values) => Tensor::F32(values),
+            Self::Empty => Tensor::Empty,
+        }
+    }
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::I32(values) => values.len() as u64,
+            Self::F32(values) => values.len() as u64,
+            Self::Empty => 0,
+        }
+    }
+}
+
+enum To {
+    Aggregator,
+    Worker(usize),
+}
+
+pub struct Cluster {
+    pub workers: Vec<TestWorker>,
+    pub aggregator: TestAggregator,
+    pub alive: bool,
+    pub now: u64,
+    pub window: u16,
+    weather: Weather,
+    random: Random,
+    /// Packets under way, by the time of their arrival.
+    wire: BTreeMap<(u64, u64), (usize, To, Vec<u8>)>,
+    order: u64,
+    pub packets: u64,
+}
+
+pub fn endpoint(member: usize) -> Endpoint {
+    Endpoint { ip: [0; 16], port: member as u16 + 1 }
+}
+
+pub fn aggregator(members: usize, window: u16, epoch: u32) -> TestAggregator {
+    let slots = usize::from(window) * 2;
+    let mut aggregator = Aggregator::new(Epoch(epoch), vec![Head::VACANT; slots], vec![0; slots * LANES]);
+    let members = (0..members)
+        .map(|member| Member { source: endpoint(member), set: MemberSet::single(member as u8), workers: 1 })
+        .collect();
+    aggregator.admit(&JobConfig { key: KEY, members, lanes: Lanes::L16, window }).unwrap();
+    aggregator
+}
+
+impl Cluster {
+    pub fn new(members: usize, window: u16, first_chunk: u64, weather: Weather, seed: u64) -> Self {
+        let config = |member: usize| WorkerConfig {
+            key: KEY,
+            epoch: Epoch(1),
+            member: member as u8,
+            members: members as u8,
+            workers: members as u32,
+            lanes: Lanes::L16,
+            window,
+            timeout: TIMEOUT,
+            first_chunk,
+        };
+        let states = || vec![SlotState::default(); usize::from(window)];
+        let kept = || vec![0; usize::from(window) * LANES];
+        Self {
+            workers: (0..members).map(|m| Worker::new(config(m), states(), kept()).unwrap()).collect(),
+            aggregator: aggregator(members, window, 1),
+            alive: true,
+            now: 1_000,
+            window,
+            weather,
+            random: Random::new(seed),
+            wire: BTreeMap::new(),
+            order: 0,
+            packets: 0,
+        }
+    }
+
+    /// Replaces the aggregator by an empty one of the next epoch.
+    pub fn restart_aggregator(&mut self) {
+        let epoch = self.aggregator.epoch().0 + 1;
+        self.aggregator = aggregator(self.workers.len(), self.window, epoch);
+    }
+
+    fn send(&mut self, from: usize, to: To, bytes: &[u8]) {
+        self.packets += 1;
+        let copies = if self.random.chance(self.weather.duplicate) { 2 } else { 1 };
+        for _ in 0..copies {
+            if self.random.chance(self.weather.loss) {
+                continue;
+            }
+            let arrival = self.now + 10_000 + self.random.below(self.weather.jitter);
+            self.order += 1;
+            let to = match to {
+                To::Aggregator => To::Aggregator,
+                To::Worker(worker) => To::Worker(worker),
+            };
+            self.wire.insert((arrival, self.order), (from, to, bytes.to_vec()));
+        }
+    }
+
+    fn drain(&mut self, worker: usize, values: &mut Values) {
+        let mut out = [0; 56 + 4 * LANES];
+        while let Some(len) = self.workers[worker].transmit(self.now, &values.tensor(), &mut out) {
+            self.send(worker, To::Aggregator, &out[..len]);
+        }
+    }
+
+    /// Runs one operation to its end on the workers that have values; the others stay silent. `interfere` is called
+    /// before each event.
+    pub fn run(
+        &mut self,
+        operation: Operation,
+        values: &mut [Option<Values>],
+        interfere: impl FnMut(&mut Self),
+    ) -> Result<(), Vec<(usize, Failure)>> {
+        for (worker, values) in values.iter_mut().enumerate() {
+            if let Some(values) = values {
+                let elements = if matches!(values, Values::Empty) { operation.elements } else { values.len() };
+                self.workers[worker].start(operation, elements, self.now).unwrap();
+            }
+        }
+        self.resume(values, interfere)
+    }
+
+    /// Runs what the workers have started to its end.
+    pub fn resume(
+        &mut self,
+        values: &mut [Option<Values>],
+        mut interfere: impl FnMut(&mut Self),
+    ) -> Result<(), Vec<(usize, Failure)>> {
+        loop {
+            for (worker, values) in values.iter_mut().enumerate() {
+                self.drain(worker, values.as_mut().unwrap_or(&mut Values::Empty));
+            }
+            interfere(self);
+            let busy = |worker: &TestWorker| worker.is_busy();
+            let waiting = |(worker, values): (&TestWorker, &Option<Values>)| values.is_some() && busy(worker);
+            if !self.workers.iter().zip(values.iter()).any(waiting) {
+                break;
+            }
+            let arrival = self.wire.first_key_value().map(|(key, _)| *key);
+            let timeout = self.workers.iter().filter_map(Worker::next_timeout).min().expect("someone waits");
+            match arrival {
+                Some(key) if key.0 <= timeout => {
+                    self.now = self.now.max(key.0);
+                    let (from, to, bytes) = self.wire.remove(&key).unwrap();
+                    self.deliver(from, to, &bytes, values);
+                }
+                _ => {
+                    self.now = self.now.max(timeout);
+                    for worker in 0..self.workers.len() {
+                        self.workers[worker].handle_timeout(self.now);
+                    }
+                }
+            }
+        }
+        let failures: Vec<_> =
+            self.workers.iter().enumerate().filter_map(|(i, w)| Some((i, w.failure()?))).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures) }
+    }
+
+    fn deliver(&mut self, from: usize, to: To, bytes: &[u8], values: &mut [Option<Values>]) {
+        match to {
+            To::Worker(worker) => {
+                let mut empty = Values::Empty;
+                let values = values[worker].as_mut().unwrap_or(&mut empty);
+                self.workers[worker].handle(self.now, bytes, &mut values.tensor());
+            }
+            To::Aggregator if self.alive => {
+                let mut out = [0; 56 + 4 * LANES];
+                match self.aggregator.handle(bytes, &endpoint(from), self.now, &mut out) {
+                    Verdict::Quiet => {}
+                    Verdict::Reply { len } => self.send(from, To::Worker(from), &out[..len]),
+                    Verdict::Broadcast { len, .. } => {
+                        for worker in 0..self.workers.len() {
+                            self.send(from, To::Worker(worker), &out[..len]);
+                        }
+                    }
+                }
+            }
+            To::Aggregator => {}
+        }
+    }
+
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.aggregator.counters().get(counter)
+    }
+}
+
+/// Deterministic test values.
+pub fn numbers(worker: usize, elements: usize, salt: u64) -> Vec<i32> {
+    let mut random = Random::new(worker as u64 * 1_000_003 + salt + 1);
+    (0..elements).map(|_| random.next() as i32).collect()
+}
+
+pub fn floats(worker: usize, elements: usize, salt: u64) -> Vec<f32> {
+    numbers(worker, elements, salt).into_iter().map(|number| number as f32 / (1 << 20) as f32).collect()
+}
+
+#[allow(unused_imports)]
+pub use pool::slot_memory;
