@@ -1,0 +1,140 @@
+//! Receiving many packets with one system call.
+
+use std::{
+    array,
+    io::{self, IoSliceMut},
+    net::SocketAddr,
+};
+
+use quinn_udp::{BATCH_SIZE, RecvMeta};
+
+use crate::{MAX_DATAGRAM, UdpPort};
+
+/// A GRO buffer must hold the longest train the kernel may have made, or the rest of the train is lost.
+const GRO_BUFFER: usize = 1 << 16;
+
+/// Fewer buffers when each holds a whole train: 16 are 1 MiB, about what a core's own cache holds.
+const GRO_BUFFERS: usize = 16;
+
+/// Received packets, in memory that is allocated once and reused.
+pub struct RecvBatch {
+    storage: Box<[u8]>,
+    /// Bytes of `storage` that one kernel buffer takes.
+    stride: usize,
+    filled: Vec<Filled>,
+    max_packet: usize,
+    oversized: u64,
+}
+
+/// Packets of one source, next to each other in the storage.
+struct Filled {
+    source: SocketAddr,
+    start: usize,
+    len: usize,
+    /// Length of each packet; the last may be shorter.
+    segment: usize,
+}
+
+impl RecvBatch {
+    /// A batch for packets of at most `max_packet` bytes (clipped to [`MAX_DATAGRAM`]) from sockets like `port`.
+    pub fn new(port: &UdpPort, max_packet: usize) -> RecvBatch {
+        let max_packet = max_packet.clamp(1, MAX_DATAGRAM);
+        // Without GRO one byte more than the longest packet shows that a packet was longer, and was cut.
+        let (stride, buffers) = if port.gro_segments() > 1 {
+            (GRO_BUFFER, GRO_BUFFERS)
+        } else {
+            (max_packet + 1, BATCH_SIZE)
+        };
+        RecvBatch {
+            storage: vec![0; stride * buffers].into_boxed_slice(),
+            stride,
+            filled: Vec::with_capacity(BATCH_SIZE),
+            max_packet,
+            oversized: 0,
+        }
+    }
+
+    /// The packets of the last receive, each with its source, in order of arrival. Empty datagrams are skipped.
+    #[inline]
+    pub fn packets(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        self.filled.iter().flat_map(|filled| {
+            let bytes = &self.storage[filled.start..filled.start + filled.len];
+            bytes
+                .chunks(filled.segment.max(1))
+                .map(|packet| (filled.source, packet))
+        })
+    }
+
+    /// Packets dropped because they were longer than the batch takes, since it was made.
+    pub fn oversized(&self) -> u64 {
+        self.oversized
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.filled.clear();
+    }
+
+    /// Replaces the contents by what `port` has received; returns the number of packets.
+    pub(crate) fn fill_from(&mut self, port: &UdpPort) -> io::Result<usize> {
+        self.clear();
+        let mut metas = [RecvMeta::default(); BATCH_SIZE];
+        let received = loop {
+            let mut parts = self.storage.chunks_exact_mut(self.stride);
+            let count = parts.len().min(BATCH_SIZE);
+            let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
+                array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
+            match port
+                .state
+                .recv(port.sock_ref(), &mut buffers[..count], &mut metas)
+            {
+                Ok(received) => break received,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                // An ICMP answer to something sent earlier. The report clears it: look again.
+                Err(e) if is_icmp_report(&e) => continue,
+                Err(e) => return Err(e),
+            }
+        };
+        let mut packets = 0;
+        for (index, meta) in metas[..received].iter().enumerate() {
+            let count = meta.len.div_ceil(meta.stride.max(1));
+            if meta.stride > self.max_packet {
+                self.oversized += count as u64;
+                continue;
+            }
+            let start = index * self.stride;
+            self.filled.push(Filled {
+                source: meta.addr,
+                start,
+                len: meta.len,
+                segment: meta.stride,
+            });
+            packets += count;
+        }
+        Ok(packets)
+    }
+
+    /// Appends a packet by copy, for ports that hold packets back. `false` when the storage is full.
+    pub(crate) fn append(&mut self, source: SocketAddr, packet: &[u8]) -> bool {
+        let start = self.filled.last().map_or(0, |last| last.start + last.len);
+        let Some(room) = self.storage.get_mut(start..start + packet.len()) else {
+            return false;
+        };
+        room.copy_from_slice(packet);
+        self.filled.push(Filled {
+            source,
+            start,
+            len: packet.len(),
+            segment: packet.len(),
+        });
+        true
+    }
+}
+
+/// Whether the error reports, late, that an earlier packet found nobody (ICMP), and says nothing of this call.
+pub(crate) fn is_icmp_report(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
+    matches!(
+        error.kind(),
+        ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable
+    )
+}
