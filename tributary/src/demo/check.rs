@@ -29,7 +29,7 @@ impl Default for CheckLimits {
         Self {
             accuracy: 0.96,
             accuracy_loss: 0.015,
-            loss_gap: 0.02,
+            loss_gap: 0.01,
         }
     }
 }
@@ -58,10 +58,7 @@ fn same_parameters(run: &Run) -> Check {
     digests.sort();
     digests.dedup();
     Check {
-        name: format!(
-            "{}: all workers hold the same parameters, to the last bit",
-            run.name
-        ),
+        name: format!("{}: same parameters, to the last bit", run.name),
         ok: digests.len() == 1,
         detail: format!("{} workers, digest {}", run.workers.len(), digests.join(" and ")),
     }
@@ -128,7 +125,7 @@ fn loss(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
         name: format!("{}: loss follows one process", run.name),
         ok: !run.workers.is_empty() && same_length && gap <= limits.loss_gap,
         detail: format!(
-            "largest gap of an epoch's mean loss {gap:.5}, at most {} wanted",
+            "largest gap of an epoch's mean loss {gap:.0e}, at most {} wanted",
             limits.loss_gap
         ),
     }
@@ -168,7 +165,7 @@ mod tests {
         assert_eq!(failed(&[good.clone(), good.clone()], limits), [""; 0]);
         assert_eq!(
             failed(&[run("a", [1.0, 2.0])], limits),
-            ["a: all workers hold the same parameters, to the last bit"]
+            ["a: same parameters, to the last bit"]
         );
         assert_eq!(
             failed(&[good.clone(), run("b", [2.0, 2.0])], limits),

@@ -1,8 +1,8 @@
 //! Matrix product, the one place where the training spends its time.
 //!
-//! Every element is summed over the inner dimension in ascending order, one product after the other, whatever the
-//! shape of the tiles: the result has the same bits for any number of rows, and lanes hold different elements, so
-//! the compiler may vectorise without reordering a sum.
+//! Every element is summed over the inner dimension in ascending order, one product after the other, whatever
+//! the shape of the tiles: the result has the same bits for any number of rows, and lanes hold different
+//! elements, so the compiler may vectorise without reordering a sum.
 
 /// Rows and columns of a tile: its 4 x 8 sums fill half the registers of plain x86-64 (SSE2), which is what a
 /// portable build gets.

@@ -1,12 +1,12 @@
 //! The training half of `tributary demo`: a small network learns handwritten digits, data-parallel.
 //!
-//! A worker computes the gradient *sum* over its part of each global batch, hands it to an [`AllReduce`] and steps
-//! the optimiser with what comes back. One process alone ([`NoReduce`], a world of one) runs the very same
-//! function, so the two can be compared step by step.
+//! A worker computes the gradient *sum* over its part of each global batch, hands it to an [`AllReduce`] and
+//! steps the optimiser with what comes back. One process alone ([`NoReduce`], a world of one) runs the very
+//! same function, so the two can be compared step by step.
 //!
-//! Whatever differs between machines (`exp`, `ln`) only enters gradients *before* they are summed. What follows the
-//! sum is built from correctly rounded operations alone, so all workers hold the same parameters bit for bit
-//! whenever they received the same sums.
+//! Whatever differs between machines (`exp`, `ln`) only enters gradients *before* they are summed. What follows
+//! the sum is built from correctly rounded operations alone, so all workers hold the same parameters bit for
+//! bit whenever they received the same sums.
 
 mod check;
 mod digest;

@@ -1,7 +1,7 @@
 //! Stochastic gradient descent with momentum.
 //!
-//! Not Adam: dividing by the root of tiny second moments would blow up the last bits of fixed-point sums, and the
-//! curves of one process and of many would part for no good reason.
+//! Not Adam: dividing by the root of tiny second moments would blow up the last bits of fixed-point sums, and
+//! the curves of one process and of many would part for no good reason.
 
 /// The running direction of descent.
 #[derive(Debug, Clone)]

@@ -74,7 +74,8 @@ fn draw_loss(area: &Area<'_>, single: &WorkerReport, workers: &[WorkerReport]) -
         .configure_mesh()
         .x_desc("epoch")
         .y_desc("cross-entropy per image (nats)")
-        .y_label_formatter(&|loss| format!("{loss}"))
+        .x_label_formatter(&short)
+        .y_label_formatter(&short)
         .axis_desc_style((FONT, 17, &INK))
         .label_style((FONT, 15, &INK))
         .bold_line_style(GRID)
@@ -105,10 +106,12 @@ fn draw_goodput(area: &Area<'_>, workers: &[WorkerReport]) -> Result<(), PlotErr
         .map(|sample| sample.bytes_per_second)
         .fold(0.0, f64::max)
         / MEGABYTE;
+    // Room for the legend above the curves.
+    let headroom = 1.1 + 0.09 * workers.len().min(LEGEND_WORKERS) as f64;
     // An axis needs a length, also when nothing was measured.
     let (end, top) = (
         if end > 0.0 { end } else { 1.0 },
-        if top > 0.0 { top * 1.25 } else { 1.0 },
+        if top > 0.0 { top * headroom } else { 1.0 },
     );
     let mut chart = ChartBuilder::on(area)
         .caption("Goodput of the all-reduce", title())
@@ -120,6 +123,8 @@ fn draw_goodput(area: &Area<'_>, workers: &[WorkerReport]) -> Result<(), PlotErr
         .configure_mesh()
         .x_desc("time since the start of training (s)")
         .y_desc("summed gradient per worker (MB/s)")
+        .x_label_formatter(&short)
+        .y_label_formatter(&short)
         .axis_desc_style((FONT, 17, &INK))
         .label_style((FONT, 15, &INK))
         .bold_line_style(GRID)
@@ -153,6 +158,11 @@ fn draw_legend<'a, C: CoordTranslate>(
         .border_style(GRID)
         .draw()?;
     Ok(())
+}
+
+/// A tick's number without trailing zeros or the dust of binary fractions.
+fn short(value: &f64) -> String {
+    ((value * 1e6).round() / 1e6).to_string()
 }
 
 fn title() -> TextStyle<'static> {

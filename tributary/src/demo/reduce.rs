@@ -7,8 +7,8 @@ pub trait AllReduce {
     /// Why a sum failed.
     type Error;
 
-    /// Replaces `gradient` by the sum, element by element, of every worker's. Every worker calls it for the same
-    /// step with the same length, and must receive the same bits.
+    /// Replaces `gradient` by the sum, element by element, of every worker's. Every worker calls it for the
+    /// same step with the same length, and must receive the same bits.
     fn sum(&mut self, gradient: &mut [f32]) -> Result<(), Self::Error>;
 }
 

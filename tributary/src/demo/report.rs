@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::digest::ParameterDigest;
 use super::train::{EpochRecord, StepRecord, TrainOutcome};
 
-/// More samples would be finer than a plot shows.
-const GOODPUT_SAMPLES: usize = 120;
+/// Single steps jump with the scheduler's mood; groups this coarse show the course of a training.
+const GOODPUT_SAMPLES: usize = 40;
 
 /// A line from a worker process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Traffic {
 pub struct GoodputSample {
     /// Seconds since the start of training.
     pub at: f64,
-    /// Bytes of summed gradient per second spent in the all-reduce.
+    /// Bytes of summed gradient per second in the all-reduce, waiting for slower workers included.
     pub bytes_per_second: f64,
 }
 
@@ -70,7 +70,7 @@ pub struct WorkerReport {
     pub reduce_seconds: f64,
     /// Seconds from the first step to the last evaluation.
     pub wall_seconds: f64,
-    /// Goodput over time, thinned to what a plot can show.
+    /// Goodput over time, a few dozen samples.
     pub goodput: Vec<GoodputSample>,
 }
 

@@ -1,21 +1,21 @@
 //! The demo's results as tables for a terminal.
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
 use super::check::Check;
 use super::report::{Run, WorkerReport};
 
 const HEADER: [&str; 10] = [
     "worker",
-    "accuracy",
-    "loss",
-    "all-reduces",
-    "gradient",
-    "sent",
-    "goodput",
+    "accuracy\n%",
+    "loss\nnats",
+    "all-\nreduces",
+    "summed\nMB",
+    "sent\nMB",
+    "goodput\nMB/s",
     "resends",
-    "in all-reduce",
-    "parameters",
+    "communication\ns (share)",
+    "digest of\nparameters",
 ];
 
 /// Every worker of every run beside the same training in one process.
@@ -37,15 +37,22 @@ pub fn render_table(single: &WorkerReport, runs: &[Run]) -> String {
 pub fn render_checks(checks: &[Check]) -> String {
     let mut table = new_table(&["", "check", "numbers"]);
     for check in checks {
-        table.add_row([if check.ok { "pass" } else { "FAIL" }, &check.name, &check.detail]);
+        let mark = if check.ok {
+            Cell::new("pass").fg(Color::Green)
+        } else {
+            Cell::new("FAIL").fg(Color::Red)
+        };
+        table.add_row([mark, Cell::new(&check.name), Cell::new(&check.detail)]);
     }
     table.to_string()
 }
 
 fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(header.iter().map(Cell::new));
+    table
+        .load_style(presets::UTF8_BORDERS_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
     table
 }
 
@@ -54,15 +61,15 @@ fn row(name: String, worker: &WorkerReport) -> [String; 10] {
     let shared = |text: String| if alone { "-".to_owned() } else { text };
     [
         name,
-        format!("{:.2} %", 100.0 * worker.accuracy),
+        format!("{:.2}", 100.0 * worker.accuracy),
         format!("{:.4}", worker.final_loss()),
         shared(worker.all_reduces.to_string()),
-        shared(megabytes(worker.reduced_bytes)),
-        shared(megabytes(worker.traffic.sent_bytes)),
-        shared(format!("{:.1} MB/s", worker.mean_goodput() / 1e6)),
+        shared(megabytes(worker.reduced_bytes as f64)),
+        shared(megabytes(worker.traffic.sent_bytes as f64)),
+        shared(megabytes(worker.mean_goodput())),
         shared(worker.traffic.resends.to_string()),
         shared(format!(
-            "{:.2} s ({:.0} %)",
+            "{:.2} ({:.0} %)",
             worker.reduce_seconds,
             100.0 * worker.reduce_share()
         )),
@@ -70,8 +77,8 @@ fn row(name: String, worker: &WorkerReport) -> [String; 10] {
     ]
 }
 
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+fn megabytes(bytes: f64) -> String {
+    format!("{:.1}", bytes / 1e6)
 }
 
 #[cfg(test)]
@@ -102,7 +109,7 @@ mod tests {
             "one process",
             "udp, 0",
             "udp, 1",
-            "66.67 %",
+            "66.67",
             "goodput",
             &worker(0).digest.short(),
         ] {

@@ -32,12 +32,13 @@ pub struct TrainConfig {
 }
 
 impl Default for TrainConfig {
-    /// Reaches 97 % of unseen digits.
+    /// Reaches 97 % of unseen digits with a margin. A rate twice as high reaches a little more, but amplifies
+    /// rounding differences tenfold, so that the curves of one and of many processes part visibly.
     fn default() -> Self {
         Self {
             epochs: 15,
             global_batch: 96,
-            learning_rate: 0.2,
+            learning_rate: 0.1,
             momentum: 0.9,
             seed: 1,
             stagger: None,
