@@ -1,2 +1,88 @@
-//! xtask
-fn main() {}
+//! Set-up, tests and checks of the workspace: `cargo xtask test`, `cargo xtask ci`, `cargo xtask fuzz`.
+//!
+//! One line a room: a [`groups`] table says what is tested, a [`needs`] table what that takes and how to get it,
+//! [`process`] runs programs under a deadline, [`count`] reads what test runners print, [`report`] sums up.
+
+mod checks;
+mod cleanup;
+mod count;
+mod dependencies;
+mod fuzz;
+mod groups;
+mod needs;
+mod no_std;
+mod process;
+mod report;
+mod step;
+mod suites;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Set-up, tests and checks of the Tributary workspace"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Runs all tests, after installing what they need (as root, on Debian).
+    Test {
+        /// Run this group only; may be given more than once.
+        #[arg(long, value_name = "GROUP", value_parser = groups::names())]
+        only: Vec<String>,
+        /// Print the groups and stop.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Runs all that a change must pass: format, lints, licences, docs, tests.
+    Ci,
+    /// Runs the fuzz targets, on the stable toolchain.
+    Fuzz {
+        /// Seconds for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Run this target only.
+        #[arg(long)]
+        target: Option<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let task = Arguments::parse().task;
+    process::watch_signals();
+    // All paths are relative to the workspace, wherever the command was called.
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    if let Err(error) = std::env::set_current_dir(root) {
+        eprintln!("cannot enter the workspace {root}: {error}; call `cargo xtask` inside the checkout");
+        return ExitCode::FAILURE;
+    }
+    let mut report = report::Report::default();
+    match task {
+        Task::Test { list: true, .. } => {
+            groups::list();
+            return ExitCode::SUCCESS;
+        }
+        Task::Test { only, list: false } => groups::run(&only, &mut report),
+        Task::Ci => {
+            checks::run(&mut report);
+            groups::run(&[], &mut report);
+        }
+        Task::Fuzz { seconds, target } => {
+            let time = Duration::from_secs(seconds);
+            // A quarter of an hour to build, and a minute of delay for each target.
+            let limit = Duration::from_secs(15 * 60)
+                + (time + Duration::from_secs(60)) * fuzz::targets().len() as u32;
+            report.run("fuzz", limit, |step| fuzz::run(step, time, target.as_deref()));
+        }
+    }
+    cleanup::namespaces();
+    report.finish()
+}

@@ -1,0 +1,111 @@
+//! One host of a network: a namespace with one interface.
+
+use std::ffi::OsStr;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+use crate::{Error, iproute};
+
+/// The one interface of a host.
+pub(crate) const INTERFACE: &str = "eth0";
+
+/// How a host is joined to the bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The largest IP packet, in bytes. The bridge takes the smallest of its ports'.
+    pub mtu: u32,
+    /// The rate of each direction, in tc's notation (`1gbit`, `200mbit`); none means as fast as the machine goes.
+    pub rate: Option<String>,
+}
+
+impl Default for Link {
+    /// Ethernet's 1500 bytes, unlimited.
+    fn default() -> Self {
+        Self {
+            mtu: 1500,
+            rate: None,
+        }
+    }
+}
+
+/// What a host's interface has carried since the host was made.
+///
+/// Bytes are those of Ethernet frames without preamble and check sum, ARP included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Frames dropped on the way in.
+    pub rx_dropped: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Frames dropped on the way out.
+    pub tx_dropped: u64,
+}
+
+/// A host: a handle to the namespace that its [`Net`](crate::Net) owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    pub(crate) namespace: String,
+    pub(crate) address: Ipv4Addr,
+}
+
+impl Host {
+    /// Its address, in 10.77.0.0/24.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// The name of its namespace, for `ip netns exec` by hand.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// A command that runs `program` on this host.
+    ///
+    /// The process that starts *is* the program (`ip netns exec` replaces itself), so killing the child kills it.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace]).arg(program);
+        command
+    }
+
+    /// What its interface has carried so far.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        // `ip netns exec` mounts the namespace's own /sys, whose files are one number each.
+        let files = [
+            "rx_bytes",
+            "rx_packets",
+            "rx_dropped",
+            "tx_bytes",
+            "tx_packets",
+            "tx_dropped",
+        ]
+        .map(|name| format!("/sys/class/net/{INTERFACE}/statistics/{name}"));
+        let text = iproute::ip(&format!("netns exec {} cat {}", self.namespace, files.join(" ")))?;
+        let numbers: Vec<u64> = text
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let Ok([rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets, tx_dropped]) =
+            <[u64; 6]>::try_from(numbers)
+        else {
+            return Err(Error::Counters {
+                namespace: self.namespace.clone(),
+                text,
+            });
+        };
+        Ok(Counters {
+            rx_bytes,
+            rx_packets,
+            rx_dropped,
+            tx_bytes,
+            tx_packets,
+            tx_dropped,
+        })
+    }
+}

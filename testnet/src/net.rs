@@ -1,0 +1,117 @@
+//! A network: one bridge, and the hosts joined to it.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::host::INTERFACE;
+use crate::{Error, Host, Link, iproute, stale};
+
+/// Tells networks of one process apart.
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+/// A network of namespaces; dropping it ends the processes inside and deletes them.
+#[derive(Debug)]
+pub struct Net {
+    /// What the names of all its namespaces begin with.
+    name: String,
+    /// All its namespaces, the bridge's first.
+    namespaces: Vec<String>,
+}
+
+impl Net {
+    /// A network without hosts.
+    ///
+    /// Namespaces are called `<prefix>-<process>-<serial>-<host>`. Begin the prefix with `trib-`: that is what
+    /// `cargo xtask test` clears away after a crash.
+    pub fn new(prefix: &str) -> Result<Self, Error> {
+        check_name(prefix)?;
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let mut net = Self {
+            name: format!("{prefix}-{}-{serial}", std::process::id()),
+            namespaces: Vec::new(),
+        };
+        let bridge = net.add_namespace("bridge")?;
+        iproute::ip(&format!("-n {bridge} link add br0 type bridge"))?;
+        bring_up(&bridge, "br0")?;
+        Ok(net)
+    }
+
+    /// Adds a host and joins it to the bridge. The first has the address 10.77.0.1, the next 10.77.0.2, and so on.
+    pub fn add_host(&mut self, name: &str, link: Link) -> Result<Host, Error> {
+        check_name(name)?;
+        let Some(number) = u8::try_from(self.namespaces.len())
+            .ok()
+            .filter(|&number| number < u8::MAX)
+        else {
+            return Err(Error::Full(self.name.clone()));
+        };
+        let address = Ipv4Addr::new(10, 77, 0, number);
+        let (bridge, port) = (self.namespaces[0].clone(), format!("port{number}"));
+        let host = self.add_namespace(name)?;
+
+        // Made in place: no interface ever shows up in the caller's namespace, so names cannot clash there.
+        let mtu = link.mtu;
+        iproute::ip(&format!(
+            "-n {bridge} link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {host}"
+        ))?;
+        iproute::ip(&format!("-n {bridge} link set {port} master br0"))?;
+        iproute::ip(&format!("-n {host} address add {address}/24 dev {INTERFACE}"))?;
+        iproute::ip(&format!("-n {host} link set lo up"))?;
+        bring_up(&bridge, &port)?;
+        bring_up(&host, INTERFACE)?;
+        if let Some(rate) = &link.rate {
+            // A queue acts on what leaves an interface, so each direction has its own.
+            limit(&host, INTERFACE, rate)?;
+            limit(&bridge, &port, rate)?;
+        }
+        Ok(Host {
+            namespace: host,
+            address,
+        })
+    }
+
+    /// Deletes the namespaces whose name begins with `prefix` and whose maker is gone, and returns their names.
+    ///
+    /// Only processes inside them are killed. Networks of processes that still run are left alone.
+    pub fn cleanup_stale(prefix: &str) -> Result<Vec<String>, Error> {
+        stale::cleanup(prefix)
+    }
+
+    fn add_namespace(&mut self, host: &str) -> Result<String, Error> {
+        let namespace = format!("{}-{host}", self.name);
+        iproute::ip(&format!("netns add {namespace}"))?;
+        self.namespaces.push(namespace.clone());
+        Ok(namespace)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for namespace in &self.namespaces {
+            // Nothing useful can be done about a failure here; `cleanup_stale` tries again later.
+            let _ = stale::delete(namespace);
+        }
+    }
+}
+
+/// Without link-local addresses IPv6 stays silent, so that the counters show the test's own traffic.
+fn bring_up(namespace: &str, interface: &str) -> Result<(), Error> {
+    iproute::ip(&format!("-n {namespace} link set {interface} addrgenmode none"))?;
+    iproute::ip(&format!("-n {namespace} link set {interface} up")).map(drop)
+}
+
+fn limit(namespace: &str, interface: &str, rate: &str) -> Result<(), Error> {
+    // The burst holds several of the 64 KiB packets that segmentation offload makes; the latency bounds the queue.
+    iproute::tc(&format!(
+        "-n {namespace} qdisc add dev {interface} root tbf rate {rate} burst 512kb latency 20ms"
+    ))
+    .map(drop)
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let usable = |character: char| character.is_ascii_alphanumeric() || character == '-';
+    if name.is_empty() || name.len() > 32 || !name.chars().all(usable) {
+        return Err(Error::Name(name.into()));
+    }
+    Ok(())
+}

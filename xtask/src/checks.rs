@@ -1,0 +1,72 @@
+//! The checks that are no tests: format, lints, licences, advisories and documentation. Each counts as one.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::needs::{CARGO_DENY, find};
+use crate::report::Report;
+use crate::step::{Step, cargo};
+
+/// Building what is looked at included, on two cores from nothing.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Fetching the advisories waits for a network that may not be there.
+const FETCH_LIMIT: Duration = Duration::from_secs(90);
+
+/// Runs them all.
+pub(crate) fn run(report: &mut Report) {
+    report.run("fmt", LIMIT, fmt);
+    report.run("clippy", LIMIT, |step| {
+        step.check(cargo("clippy --workspace --all-targets -- -D warnings"))
+    });
+    report.run("deny", LIMIT, deny);
+    report.run("advisories", FETCH_LIMIT, advisories);
+    report.run("doc", LIMIT, |step| {
+        let mut doc = cargo("doc --workspace --no-deps");
+        doc.env("RUSTDOCFLAGS", "-D warnings");
+        step.check(doc);
+    });
+}
+
+fn fmt(step: &mut Step) {
+    step.check(cargo("fmt --all --check"));
+    // A workspace of its own.
+    if Path::new("fuzz/Cargo.toml").exists() {
+        step.check(cargo("fmt --manifest-path fuzz/Cargo.toml --check"));
+    }
+}
+
+fn deny(step: &mut Step) {
+    match CARGO_DENY.provide(step) {
+        Ok(()) => step.check(cargo_deny("licenses bans sources")),
+        Err(why) => step.fail(why),
+    }
+}
+
+/// The advisories come from the network, so that they cannot be had is told but is no failure of the code.
+fn advisories(step: &mut Step) {
+    if !CARGO_DENY.is_met() {
+        return step.note("not checked: cargo-deny is missing");
+    }
+    let finished = step.run(cargo_deny("advisories"));
+    let unreachable = finished
+        .lines
+        .iter()
+        .any(|line| line.contains("failed to fetch advisory database"));
+    if finished.is_ok() {
+        step.pass();
+    } else if unreachable || matches!(finished.end, crate::process::End::Late) {
+        step.note("NOT CHECKED: the advisory database cannot be fetched from here (see above)");
+    } else {
+        step.fail_by_end("cargo-deny check advisories", &finished);
+    }
+}
+
+fn cargo_deny(what: &str) -> Command {
+    let mut command = Command::new(find("cargo-deny").unwrap_or_else(|| "cargo-deny".into()));
+    command
+        .args(["--workspace", "check"])
+        .args(what.split_whitespace());
+    command
+}

@@ -1,0 +1,112 @@
+//! The groups of tests, cheapest first.
+
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+
+use crate::needs::{self, Need, is_root};
+use crate::report::Report;
+use crate::step::Step;
+use crate::{dependencies, fuzz, no_std, suites};
+
+struct Group {
+    name: &'static str,
+    about: &'static str,
+    /// Building included, on two cores from nothing.
+    limit: Duration,
+    needs: &'static [&'static Need],
+    /// Whether only root can run it.
+    privileged: bool,
+    run: fn(&mut Step),
+}
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        name: "deps",
+        about: "agg-core depends on its few allowed crates only",
+        limit: minutes(2),
+        needs: &[],
+        privileged: false,
+        run: dependencies::run,
+    },
+    Group {
+        name: "no_std",
+        about: "agg-core links without std and without an allocator",
+        limit: minutes(5),
+        needs: &[],
+        privileged: false,
+        run: no_std::run,
+    },
+    Group {
+        name: "unit",
+        about: "unit, property, model and documentation tests of all crates",
+        limit: minutes(30),
+        needs: &[],
+        privileged: false,
+        run: suites::unit,
+    },
+    Group {
+        name: "end-to-end",
+        about: "tests marked `#[ignore = \"needs root\"]`: whole jobs in network namespaces",
+        limit: minutes(20),
+        needs: &[&needs::NAMESPACES],
+        privileged: true,
+        run: suites::end_to_end,
+    },
+    Group {
+        name: "demo",
+        about: "`tributary demo` as a newcomer would run it",
+        limit: minutes(15),
+        needs: &[],
+        privileged: false,
+        run: suites::demo,
+    },
+    Group {
+        name: "fuzz",
+        about: "each fuzz target for a few seconds",
+        limit: minutes(15),
+        needs: &[&needs::CXX],
+        privileged: false,
+        run: fuzz::smoke,
+    },
+];
+
+/// The names `--only` takes.
+pub(crate) fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(GROUPS.iter().map(|group| group.name))
+}
+
+/// Prints what there is.
+pub(crate) fn list() {
+    for Group { name, about, .. } in GROUPS {
+        println!("{name:<12} {about}");
+    }
+}
+
+/// Runs the groups named in `only`, or all.
+pub(crate) fn run(only: &[String], report: &mut Report) {
+    for group in GROUPS
+        .iter()
+        .filter(|group| only.is_empty() || only.iter().any(|name| name == group.name))
+    {
+        report.run(group.name, group.limit, |step| group.work(step));
+    }
+}
+
+impl Group {
+    fn work(&self, step: &mut Step) {
+        if self.privileged && !is_root() {
+            return step.skip("all of it: needs root; run `sudo -E env PATH=\"$PATH\" cargo xtask test`");
+        }
+        for need in self.needs {
+            if let Err(why) = need.provide(step) {
+                return step.skip(format!("all of it: {why}"));
+            }
+        }
+        (self.run)(step);
+    }
+}

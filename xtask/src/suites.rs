@@ -1,0 +1,83 @@
+//! The groups that run tests written elsewhere in the workspace.
+
+use std::process::Command;
+
+use testnet::{Link, Net};
+
+use crate::needs::find;
+use crate::step::{Step, cargo};
+
+/// Which tests of a package to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Those that anyone can run.
+    Ordinary,
+    /// Those marked `#[ignore]`: they need root and the machine for themselves.
+    Ignored,
+}
+
+/// All that needs no privileges.
+pub(crate) fn unit(step: &mut Step) {
+    // The ignored ones are counted where they run: in `end_to_end`.
+    step.tests(runner("--workspace", Which::Ordinary));
+    let ignored = step.tests(cargo("test --doc --workspace --no-fail-fast"));
+    for _ in 0..ignored {
+        step.skip("an example in the documentation is marked `ignore`; make it `no_run` or `text`");
+    }
+}
+
+/// All that needs root. The command line runs as users have it, in release; the rest shares `unit`'s build.
+pub(crate) fn end_to_end(step: &mut Step) {
+    // Root in a container may lack the capabilities. One reason is clearer than each test's failure.
+    let probe = Net::new("trib-probe").and_then(|mut net| {
+        net.add_host(
+            "a",
+            Link {
+                rate: Some("1gbit".into()),
+                ..Link::default()
+            },
+        )
+    });
+    if let Err(error) = probe {
+        return step.skip(format!("all of it: {error}"));
+    }
+    step.tests(runner("--workspace --exclude tributary", Which::Ignored));
+    step.tests(runner("--release --package tributary", Which::Ignored));
+}
+
+/// The demo ends with status 0.
+pub(crate) fn demo(step: &mut Step) {
+    let help = step.run(cargo("run --release --package tributary -- --help"));
+    if !help.is_ok() {
+        return step.fail_by_end("tributary --help", &help);
+    }
+    if help
+        .lines
+        .iter()
+        .any(|line| line.split_whitespace().next() == Some("demo"))
+    {
+        step.check(cargo("run --release --package tributary -- demo"));
+    }
+}
+
+/// The command that runs tests of `packages` with cargo-nextest, or with cargo alone where that is not installed.
+fn runner(packages: &str, which: Which) -> Command {
+    let ignored = which == Which::Ignored;
+    if find("cargo-nextest").is_some() {
+        let only = if ignored {
+            "--run-ignored only --test-threads 1"
+        } else {
+            ""
+        };
+        cargo(&format!(
+            "nextest run {packages} --no-fail-fast --no-tests pass {only}"
+        ))
+    } else {
+        let only = if ignored {
+            "-- --ignored --test-threads 1"
+        } else {
+            ""
+        };
+        cargo(&format!("test --tests {packages} --no-fail-fast {only}"))
+    }
+}
