@@ -65,12 +65,19 @@ pub trait Port: Send + Sync {
     where
         F: FnOnce(&mut [u8]),
     {
-        if !batch.has_room() {
-            self.flush(batch)?;
+        if dests.is_empty() {
+            return Ok(());
         }
-        batch
-            .push_with(dests, len, fill)
-            .map_err(|e: PushError| io::Error::new(io::ErrorKind::InvalidInput, e))
+        let train = match batch.train_for(dests, len) {
+            Err(PushError::Full) => {
+                self.flush(batch)?;
+                batch.train_for(dests, len)
+            }
+            found => found,
+        };
+        let train = train.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        batch.append(train, len, fill);
+        Ok(())
     }
 }
 

@@ -113,8 +113,13 @@ impl RecvBatch {
         Ok(packets)
     }
 
-    /// Appends a packet by copy, for ports that hold packets back. `false` when the storage is full.
+    /// Appends a packet by copy, for ports that hold packets back. `false` when the storage is full: later it will
+    /// fit, as a packet longer than the batch takes is dropped at once.
     pub(crate) fn append(&mut self, source: SocketAddr, packet: &[u8]) -> bool {
+        if packet.len() > self.max_packet {
+            self.oversized += 1;
+            return true;
+        }
         let start = self.filled.last().map_or(0, |last| last.start + last.len);
         let Some(room) = self.storage.get_mut(start..start + packet.len()) else {
             return false;

@@ -54,7 +54,7 @@ pub enum PushError {
 
 impl SendBatch {
     /// A batch for packets of at most `max_packet` bytes (clipped to [`MAX_DATAGRAM`]), with `trains` trains of
-    /// up to 64 packets or 65507 bytes. Good numbers are one train for each destination, and some more.
+    /// up to 64 packets or 65507 bytes. Good numbers are one train for each set of destinations, and some more.
     pub fn new(max_packet: usize, trains: usize) -> SendBatch {
         let max_packet = max_packet.clamp(1, MAX_DATAGRAM);
         SendBatch {
@@ -96,37 +96,45 @@ impl SendBatch {
     where
         F: FnOnce(&mut [u8]),
     {
+        if !dests.is_empty() {
+            let train = self.train_for(dests, len)?;
+            self.append(train, len, fill);
+        }
+        Ok(())
+    }
+
+    /// The index of the train a packet belongs to: the open one of its destinations, or else a new one.
+    #[inline]
+    pub(crate) fn train_for(&mut self, dests: &[SocketAddr], len: usize) -> Result<usize, PushError> {
         if len > self.max_packet {
             return Err(PushError::TooLong {
                 len,
                 max: self.max_packet,
             });
         }
-        if dests.is_empty() {
-            return Ok(());
-        }
-        let index = self.train_for(dests, len).ok_or(PushError::Full)?;
-        fill(self.trains[index].append(len));
-        Ok(())
-    }
-
-    /// The train a packet belongs to: the open one of its destinations, or else a new one.
-    #[inline]
-    fn train_for(&mut self, dests: &[SocketAddr], len: usize) -> Option<usize> {
         // The latest first: packets come in runs.
         if let Some(index) = self.trains[..self.used]
             .iter()
             .rposition(|train| train.is_open_for(dests))
         {
             if self.trains[index].fits(len) {
-                return Some(index);
+                return Ok(index);
             }
             self.trains[index].close();
         }
         let index = self.used;
-        self.trains.get_mut(index)?.start(dests, len);
+        self.trains
+            .get_mut(index)
+            .ok_or(PushError::Full)?
+            .start(dests, len);
         self.used += 1;
-        Some(index)
+        Ok(index)
+    }
+
+    /// Appends a packet to the train that [`train_for`](Self::train_for) found for it.
+    #[inline]
+    pub(crate) fn append(&mut self, train: usize, len: usize, fill: impl FnOnce(&mut [u8])) {
+        fill(self.trains[train].append(len));
     }
 
     /// Whether the next push will find room, whatever its destinations.

@@ -95,7 +95,8 @@ impl UdpPort {
         self.send_buffer
     }
 
-    /// Packets one send can carry (GSO); 1 where the kernel or, as found while sending, the NIC cannot.
+    /// Packets one send can carry (GSO); 1 where the kernel or, as found while sending, the NIC cannot. Packets
+    /// longer than [`path_payload`](crate::path_payload) are refused, and on older kernels look like such a NIC.
     pub fn gso_segments(&self) -> usize {
         self.state.max_gso_segments()
     }

@@ -126,3 +126,46 @@ impl UdpPort {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Port, PortConfig, RecvBatch};
+
+    #[test]
+    fn without_gso_a_train_leaves_packet_by_packet() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let (a, b) = (
+            UdpPort::bind(any, &PortConfig::default()).unwrap(),
+            UdpPort::bind(any, &PortConfig::default()).unwrap(),
+        );
+        // The kernel's EINVAL, for whatever reason, makes quinn-udp give GSO up.
+        let nowhere = Transmit {
+            destination: "127.0.0.1:0".parse().unwrap(),
+            ecn: None,
+            contents: &[0; 20],
+            segment_size: Some(10),
+            src_ip: None,
+        };
+        assert!(a.state.try_send(a.sock_ref(), &nowhere).is_err());
+        assert_eq!(a.gso_segments(), 1);
+
+        let mut out = SendBatch::new(100, 1);
+        for len in [100, 100, 30] {
+            out.push(b.local_addr(), len, |bytes| bytes.fill(len as u8))
+                .unwrap();
+        }
+        assert_eq!(
+            (out.trains().len(), a.flush(&mut out).unwrap(), out.counts().calls),
+            (1, 3, 3)
+        );
+
+        let mut arrived = RecvBatch::new(&b, 100);
+        let mut lens = Vec::new();
+        while lens.len() < 3 && b.wait_readable(Duration::from_secs(5)).unwrap() {
+            b.recv(&mut arrived).unwrap();
+            lens.extend(arrived.packets().map(|(_, packet)| packet.len()));
+        }
+        assert_eq!(lens, [100, 100, 30]);
+    }
+}

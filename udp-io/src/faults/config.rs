@@ -17,7 +17,8 @@ pub struct FaultConfig {
     pub corrupt: Probability,
     /// Added to the way of every packet, if any.
     pub delay: Option<Duration>,
-    /// Decides which packets are struck. The n-th packet of a direction meets the same fate in each run.
+    /// Decides which packets are struck. The n-th packet of a direction meets the same fate in each run; when one
+    /// held back moves on depends on the clock.
     pub seed: u64,
 }
 

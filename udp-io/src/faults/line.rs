@@ -43,6 +43,14 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
+/// What happens to one copy of a packet.
+struct Fate {
+    /// A random number that chooses the bit to flip, if any.
+    flip: Option<u64>,
+    /// How many later packets go first, if it is held back.
+    overtakers: Option<u64>,
+}
+
 /// Takes packets in, and gives out what is left of them when its time has come.
 pub(super) struct Line {
     config: FaultConfig,
@@ -79,24 +87,35 @@ impl Line {
 
     /// Takes a packet in.
     pub(super) fn enter(&mut self, peer: SocketAddr, bytes: &[u8], now: Instant) {
+        // All draws are made for every packet, so that neither the probability of one fault nor the clock moves
+        // where the others strike.
+        let lost = self.strikes(self.config.loss);
+        let duplicated = self.strikes(self.config.duplicate);
+        let fates = [self.draw_fate(), self.draw_fate()];
         self.counts.packets += 1;
-        if self.strikes(self.config.loss) {
+        if lost {
             self.counts.lost += 1;
             return;
         }
-        let copies = if self.strikes(self.config.duplicate) { 2 } else { 1 };
-        self.counts.duplicated += copies - 1;
-        for _ in 0..copies {
-            self.enter_copy(peer, bytes, now);
+        self.counts.duplicated += u64::from(duplicated);
+        for fate in &fates[..1 + usize::from(duplicated)] {
+            self.enter_copy(peer, bytes, fate, now);
         }
     }
 
-    fn enter_copy(&mut self, peer: SocketAddr, bytes: &[u8], now: Instant) {
-        // Drawn before the limit is looked at: the clock must not decide how many random numbers are used.
-        let corrupt = (self.strikes(self.config.corrupt) && !bytes.is_empty()).then(|| self.rng.next_u64());
-        let overtakers = self
-            .strikes(self.config.reorder)
-            .then(|| 1 + self.rng.next_u64() % MAX_OVERTAKERS);
+    fn draw_fate(&mut self) -> Fate {
+        let (corrupt, bit) = (self.strikes(self.config.corrupt), self.rng.next_u64());
+        let (reorder, overtakers) = (
+            self.strikes(self.config.reorder),
+            1 + self.rng.next_u64() % MAX_OVERTAKERS,
+        );
+        Fate {
+            flip: corrupt.then_some(bit),
+            overtakers: reorder.then_some(overtakers),
+        }
+    }
+
+    fn enter_copy(&mut self, peer: SocketAddr, bytes: &[u8], fate: &Fate, now: Instant) {
         if self.queue.len() + self.held.len() >= LIMIT {
             self.counts.overflowed += 1;
             return;
@@ -104,13 +123,13 @@ impl Line {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(bytes);
-        if let Some(random) = corrupt {
+        if let Some(random) = fate.flip.filter(|_| !bytes.is_empty()) {
             self.counts.corrupted += 1;
             let bit = (random % (8 * copy.len() as u64)) as usize;
             copy[bit / 8] ^= 1 << (bit % 8);
         }
         let packet = Packet { peer, bytes: copy };
-        match overtakers {
+        match fate.overtakers {
             Some(overtakers) => {
                 self.counts.reordered += 1;
                 self.held.push((self.passed + overtakers, now + MAX_HOLD, packet));
@@ -163,8 +182,7 @@ impl Line {
         self.queue.front().is_some_and(|(due, _)| *due <= now)
     }
 
-    /// Draws whether an event of probability `p` happens. One draw each time, so that changing the probability of
-    /// one fault does not move the others.
+    /// Draws whether an event of probability `p` happens.
     fn strikes(&mut self, p: Probability) -> bool {
         // 53 random bits as a number in 0..1: 0 never strikes, 1 always.
         let uniform = (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -255,6 +273,23 @@ mod tests {
         };
         assert_eq!(pass(config, 1000), pass(config, 1000));
         assert_ne!(pass(config, 1000), pass(FaultConfig { seed: 2, ..config }, 1000));
+        // Another fault in addition leaves those as they were.
+        let (_, counts) = pass(config, 1000);
+        let (_, with_corruption) = pass(
+            FaultConfig {
+                corrupt: p(0.5),
+                ..config
+            },
+            1000,
+        );
+        assert!(with_corruption.corrupted > 0);
+        assert_eq!(
+            counts,
+            FaultCounts {
+                corrupted: 0,
+                ..with_corruption
+            }
+        );
     }
 
     #[test]

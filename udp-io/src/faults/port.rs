@@ -72,13 +72,8 @@ impl Port for FaultyPort {
             }
         }
         batch.clear();
-        let mut packets = 0;
-        line.leave(now, |source, packet| {
-            let fits = batch.append(source, packet);
-            packets += usize::from(fits);
-            fits
-        });
-        Ok(packets)
+        line.leave(now, |source, packet| batch.append(source, packet));
+        Ok(batch.packets().count())
     }
 
     fn flush(&self, batch: &mut SendBatch) -> io::Result<usize> {
