@@ -1,1 +1,48 @@
-//! agg-control
+//! Job registration at an aggregator, over gRPC: one service that every Tributary host (UDP, DPDK, eBPF) embeds.
+//!
+//! A host implements [`DataPlane`] and calls [`serve`]. A rank calls [`ControlClient::register`], which returns when
+//! all ranks of its world have registered, then sends heartbeats, and leaves when it has all its results. A rank that
+//! fails or falls silent ends the job for all, with the reason. The gradients never pass through here.
+//!
+//! ```text
+//! ControlClient ── gRPC ── service ── Registry (worlds, jobs; no I/O, no clock) ── DataPlane
+//! ```
+
+// Lets the tests of the crate and those beside it share one fake data plane.
+#[cfg(test)]
+extern crate self as agg_control;
+
+mod client;
+mod config;
+mod convert;
+mod messages;
+mod negotiate;
+mod plane;
+mod refusal;
+mod registry;
+mod seconds;
+mod server;
+mod service;
+mod sizing;
+
+/// What tonic generates from the `.proto` file. Private: the types of `messages` are the interface.
+#[allow(missing_docs, unreachable_pub)]
+mod proto {
+    tonic::include_proto!("tributary.control.v1");
+}
+
+pub use client::{ControlClient, ControlError, fresh_nonce};
+pub use config::{ClientIdentity, ClientTls, ConfigError, ControlConfig, TlsConfig};
+pub use messages::{
+    Description, JobStatus, Left, Member, Pulse, RankState, RankStatus, Registered, Registration, Status,
+    WaitingWorld,
+};
+pub use negotiate::{
+    LARGEST_CHOSEN_WINDOW, LARGEST_WINDOW, NoRoom, SMALLEST_WINDOW, Window, WindowLimits, choose_lanes,
+};
+pub use plane::{
+    AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters, total,
+};
+pub use refusal::{LONGEST_NAME, MOST_RANKS, Refusal};
+pub use server::{ControlServer, ServeError, serve, serve_on};
+pub use sizing::{datagram_bytes, receive_buffer_cost, slot_memory};

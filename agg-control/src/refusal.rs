@@ -1,0 +1,302 @@
+//! Why the control service says no. Each message says what failed, with which values, and what to do.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::plane::AdmitError;
+
+/// Longest name of a world, in bytes.
+pub const LONGEST_NAME: usize = 128;
+
+/// Most ranks of a world.
+pub const MOST_RANKS: u32 = 64;
+
+/// A request that the control service refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // each variant's message says what its fields are
+pub enum Refusal {
+    #[error("the world has no name: give it one of 1 to {LONGEST_NAME} bytes")]
+    NameEmpty,
+    #[error("the world's name has {bytes} bytes: at most {LONGEST_NAME} are possible")]
+    NameTooLong { bytes: usize },
+    #[error("the world's name {name:?} has control characters: use printable ones only")]
+    NameUnprintable { name: String },
+    #[error("the world '{world}' has {size} ranks: 1 to {MOST_RANKS} are possible")]
+    SizeImpossible { world: String, size: u32 },
+    #[error("rank {rank} is outside of the world '{world}' of {size}: ranks are 0 to {}", size - 1)]
+    RankOutOfRange { world: String, size: u32, rank: u32 },
+    #[error("rank {rank} registered without a nonce: send a random number that is not 0, one per process")]
+    NonceMissing { rank: u32 },
+    #[error(
+        "rank {rank} says the world '{world}' has {size} ranks, rank {other} registered it with {other_size}: \
+         start all ranks with the same world size"
+    )]
+    SizesDisagree {
+        world: String,
+        rank: u32,
+        size: u32,
+        other: u32,
+        other_size: u32,
+    },
+    #[error(
+        "rank {rank} asks for {what} = {}, rank {other} of the world '{world}' for {what} = {}: ask for the same \
+         on all ranks",
+        OrAutomatic(*asked),
+        OrAutomatic(*other_asked)
+    )]
+    RequestsDisagree {
+        world: String,
+        what: &'static str,
+        rank: u32,
+        asked: Option<u32>,
+        other: u32,
+        other_asked: Option<u32>,
+    },
+    #[error(
+        "rank {rank} has {streams} data addresses, rank {other} registered the world '{world}' with \
+         {other_streams} streams: use the same number of streams on all ranks"
+    )]
+    StreamsDisagree {
+        world: String,
+        rank: u32,
+        streams: usize,
+        other: u32,
+        other_streams: usize,
+    },
+    #[error(
+        "rank {rank} has {streams} data addresses, one per stream: this aggregator serves 1 to {shards} streams"
+    )]
+    StreamsImpossible { rank: u32, streams: usize, shards: u16 },
+    #[error(
+        "rank {rank} of the world '{world}' is already registered by another process ({holder}): if this is a \
+         second world, give it another name"
+    )]
+    RankTaken {
+        world: String,
+        rank: u32,
+        holder: SocketAddr,
+    },
+    #[error(
+        "the world '{world}' is already running ({ranks} ranks, of which {left} have left, for {:.1} s): wait for \
+         its end or use another name",
+        age.as_secs_f64()
+    )]
+    WorldRunning {
+        world: String,
+        ranks: usize,
+        left: usize,
+        age: Duration,
+    },
+    #[error(
+        "rank {rank} has the data address {address} but registers from {peer}: bind its sockets to the address it \
+         registers from, or set allow_any_address on the aggregator"
+    )]
+    AddressForeign {
+        rank: u32,
+        address: SocketAddr,
+        peer: IpAddr,
+    },
+    #[error(
+        "rank {rank} has the data address {address}, to which nothing can be sent: bind its sockets first"
+    )]
+    AddressUnusable { rank: u32, address: SocketAddr },
+    #[error(
+        "rank {rank} has the data address {address}, which is rank {other}'s: use a socket per rank and stream"
+    )]
+    AddressTaken {
+        rank: u32,
+        address: SocketAddr,
+        other: u32,
+    },
+    #[error("{lanes} lanes are not possible: this aggregator has {}", List(supported))]
+    LanesUnsupported { lanes: u32, supported: Vec<u16> },
+    #[error(
+        "rank {rank} can send {max_datagram} bytes a datagram, {lanes} lanes need {needed}: {}",
+        if *requested { "request fewer lanes or raise the path's MTU" } else { "raise the path's MTU" }
+    )]
+    DatagramTooSmall {
+        rank: u32,
+        max_datagram: u32,
+        lanes: u16,
+        needed: u32,
+        requested: bool,
+    },
+    #[error("a window of {window} chunks is not possible: ask for at most {largest}")]
+    WindowTooLarge { window: u32, largest: u16 },
+    #[error(
+        "the world '{world}' needs {needed} bytes per shard (lanes {lanes}, window {window}), {free} are free: {}",
+        if *requested { "request a smaller window or wait for other jobs to end" } else { "wait for other jobs to end" }
+    )]
+    DoesNotFit {
+        world: String,
+        needed: u64,
+        free: u64,
+        lanes: u16,
+        window: u16,
+        requested: bool,
+    },
+    #[error("the world '{world}' was not admitted: {error}")]
+    NotAdmitted { world: String, error: AdmitError },
+    #[error(
+        "{limit} worlds already wait for ranks: try again when they are complete, or raise max_waiting_worlds"
+    )]
+    TooManyWaiting { limit: usize },
+    #[error("{limit} jobs already run: wait for one to end, or raise max_jobs on the aggregator")]
+    TooManyJobs { limit: usize },
+    #[error("the aggregator is draining and takes no new worlds: use another aggregator")]
+    Draining,
+    #[error("the aggregator is shutting down: use another aggregator or try again after its restart")]
+    ShuttingDown,
+    #[error(
+        "this registration of rank {rank} for the world '{world}' was replaced by a later one of the same process"
+    )]
+    Superseded { world: String, rank: u32 },
+    #[error(
+        "world '{world}' of {size}: {} did not register within {} s{}",
+        Ranks(missing),
+        Seconds(*waited),
+        GaveUp(gave_up)
+    )]
+    RanksMissing {
+        world: String,
+        size: u32,
+        missing: Vec<u32>,
+        gave_up: Vec<u32>,
+        waited: Duration,
+    },
+    #[error("there is no job with this key: it has ended, or the aggregator has restarted; register again")]
+    UnknownJob,
+    #[error(
+        "rank {rank} did not register for this job in this process: use the key, rank and nonce of its registration"
+    )]
+    NotAMember { rank: u32 },
+    #[error("the request cannot be read ({what}): use a client of the same version as the aggregator")]
+    Malformed { what: String },
+}
+
+impl Refusal {
+    /// A stable word for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Refusal::NameEmpty => "name-empty",
+            Refusal::NameTooLong { .. } => "name-too-long",
+            Refusal::NameUnprintable { .. } => "name-unprintable",
+            Refusal::SizeImpossible { .. } => "size-impossible",
+            Refusal::RankOutOfRange { .. } => "rank-out-of-range",
+            Refusal::NonceMissing { .. } => "nonce-missing",
+            Refusal::SizesDisagree { .. } => "sizes-disagree",
+            Refusal::RequestsDisagree { .. } => "requests-disagree",
+            Refusal::StreamsDisagree { .. } => "streams-disagree",
+            Refusal::StreamsImpossible { .. } => "streams-impossible",
+            Refusal::RankTaken { .. } => "rank-taken",
+            Refusal::WorldRunning { .. } => "world-running",
+            Refusal::AddressForeign { .. } => "address-foreign",
+            Refusal::AddressUnusable { .. } => "address-unusable",
+            Refusal::AddressTaken { .. } => "address-taken",
+            Refusal::LanesUnsupported { .. } => "lanes-unsupported",
+            Refusal::DatagramTooSmall { .. } => "datagram-too-small",
+            Refusal::WindowTooLarge { .. } => "window-too-large",
+            Refusal::DoesNotFit { .. } => "does-not-fit",
+            Refusal::NotAdmitted { .. } => "not-admitted",
+            Refusal::TooManyWaiting { .. } => "too-many-waiting",
+            Refusal::TooManyJobs { .. } => "too-many-jobs",
+            Refusal::Draining => "draining",
+            Refusal::ShuttingDown => "shutting-down",
+            Refusal::Superseded { .. } => "superseded",
+            Refusal::RanksMissing { .. } => RANKS_MISSING,
+            Refusal::UnknownJob => UNKNOWN_JOB,
+            Refusal::NotAMember { .. } => "not-a-member",
+            Refusal::Malformed { .. } => "malformed",
+        }
+    }
+}
+
+pub(crate) const RANKS_MISSING: &str = "ranks-missing";
+pub(crate) const UNKNOWN_JOB: &str = "unknown-job";
+
+struct OrAutomatic(Option<u32>);
+
+impl fmt::Display for OrAutomatic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("automatic"),
+        }
+    }
+}
+
+struct List<'a, T>(&'a [T]);
+
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, item) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{item}")?;
+        }
+        Ok(())
+    }
+}
+
+/// "rank 2" or "ranks 2, 3".
+struct Ranks<'a>(&'a [u32]);
+
+impl fmt::Display for Ranks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}",
+            if self.0.len() == 1 { "rank" } else { "ranks" },
+            List(self.0)
+        )
+    }
+}
+
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // "30 s", but "0.25 s": a deadline is shown as it was set.
+        write!(f, "{}", self.0.as_millis() as f64 / 1000.0)
+    }
+}
+
+struct GaveUp<'a>(&'a [u32]);
+
+impl fmt::Display for GaveUp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, " ({} gave up waiting)", Ranks(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_ranks_are_named() {
+        let missing = |missing: &[u32], gave_up: &[u32]| {
+            Refusal::RanksMissing {
+                world: "x".into(),
+                size: 4,
+                missing: missing.to_vec(),
+                gave_up: gave_up.to_vec(),
+                waited: Duration::from_secs(30),
+            }
+            .to_string()
+        };
+        assert_eq!(
+            missing(&[2, 3], &[]),
+            "world 'x' of 4: ranks 2, 3 did not register within 30 s"
+        );
+        assert_eq!(
+            missing(&[3], &[0]),
+            "world 'x' of 4: rank 3 did not register within 30 s (rank 0 gave up waiting)"
+        );
+    }
+}

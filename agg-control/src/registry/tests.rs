@@ -1,0 +1,111 @@
+//! The registry's rules, with a made-up clock and without any network.
+
+mod lifetime;
+#[path = "../../tests/common/plane.rs"]
+mod plane;
+mod refusals;
+mod registering;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::plane::FakePlane;
+use super::{Outcome, Registry, Ticket};
+use crate::config::ControlConfig;
+use crate::messages::{Member, Registered, Registration};
+use crate::refusal::Refusal;
+
+struct Bench {
+    registry: Registry,
+    plane: Arc<FakePlane>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(FakePlane::new(), ControlConfig::default())
+    }
+
+    fn with(plane: FakePlane, config: ControlConfig) -> Self {
+        let plane = Arc::new(plane);
+        Self {
+            registry: Registry::new(plane.clone(), config),
+            plane,
+            now: Instant::now(),
+        }
+    }
+
+    fn register(&mut self, request: &Registration) -> Result<Ticket, Refusal> {
+        let peer = ip(request.rank);
+        self.registry.register(request, peer, self.now)
+    }
+
+    fn refusal(&mut self, request: &Registration) -> String {
+        self.register(request).expect_err("must be refused").to_string()
+    }
+
+    /// All ranks of a world register; the outcome of the last.
+    fn start(&mut self, world: &str, size: u32) -> Outcome {
+        self.start_with(size, |rank| request(world, size, rank))
+    }
+
+    fn start_with(&mut self, size: u32, make: impl Fn(u32) -> Registration) -> Outcome {
+        let tickets: Vec<_> = (0..size)
+            .map(|rank| self.register(&make(rank)).expect("must be seated"))
+            .collect();
+        let outcomes: Vec<_> = tickets
+            .into_iter()
+            .map(|ticket| self.registry.poll(ticket).expect("the world is complete"))
+            .collect();
+        assert!(
+            outcomes.iter().all(|outcome| *outcome == outcomes[0]),
+            "all ranks get the same answer"
+        );
+        outcomes.into_iter().next().expect("at least one rank")
+    }
+
+    fn wait(&mut self, seconds: f64) {
+        self.now += Duration::from_secs_f64(seconds);
+        self.registry.tick(self.now);
+    }
+
+    fn heartbeat(&mut self, job: &Registered, rank: u32) -> crate::Pulse {
+        self.registry
+            .heartbeat(member(job, rank), 5, self.now)
+            .expect("is a member")
+    }
+}
+
+fn ip(rank: u32) -> IpAddr {
+    IpAddr::from([10, 0, 0, rank as u8 + 1])
+}
+
+fn request(world: &str, size: u32, rank: u32) -> Registration {
+    Registration {
+        world: world.into(),
+        size,
+        rank,
+        nonce: nonce(rank),
+        endpoints: (0..2)
+            .map(|stream| SocketAddr::new(ip(rank), 5000 + stream))
+            .collect(),
+        max_datagram: 1472,
+        receive_buffer: 4 << 20,
+        lanes: None,
+        window: None,
+        wait: Duration::from_secs(30),
+    }
+}
+
+fn nonce(rank: u32) -> u64 {
+    1000 + u64::from(rank)
+}
+
+fn member(job: &Registered, rank: u32) -> Member {
+    Member {
+        key: job.key,
+        rank,
+        nonce: nonce(rank),
+    }
+}
