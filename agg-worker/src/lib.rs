@@ -1,1 +1,37 @@
-//! agg-worker
+//! All-reduce through an aggregator in the network: each worker sends and receives every byte once.
+//!
+//! ```no_run
+//! use agg_worker::{Communicator, Config};
+//!
+//! // One process a rank, all on this machine: rank 0 starts the aggregator.
+//! # let rank = 0;
+//! let mut world = Communicator::connect(Config::new("my-training", rank, 4))?;
+//! let mut gradient = vec![0.5_f32; 1_000_000];
+//! world.all_reduce(&mut gradient)?; // in place: now the sum over the four ranks, the same bits in each
+//! world.close()?;
+//! # Ok::<(), agg_worker::Error>(())
+//! ```
+//!
+//! [`Communicator::submit`] reduces in the background and returns a [`Pending`] to poll or wait for.
+#![forbid(unsafe_code)]
+
+mod communicator;
+mod config;
+mod element;
+mod error;
+mod join;
+mod pending;
+mod port;
+mod service;
+mod shared;
+mod simd;
+mod stats;
+mod stream;
+mod turns;
+
+pub use communicator::Communicator;
+pub use config::Config;
+pub use element::{Buffer, Element};
+pub use error::Error;
+pub use pending::Pending;
+pub use stats::Stats;

@@ -1,1 +1,27 @@
-//! udp-host
+//! The Tributary aggregator behind ordinary UDP sockets: the embedded default, and a host without privileges.
+//!
+//! A [`UdpHost`] runs one thread a shard. Each owns one socket and one [`agg_core::Aggregator`]; what the core
+//! decides, it sends. Jobs are registered over gRPC ([`agg_control`]). All slot memory is allocated at the start.
+//!
+//! ```
+//! use udp_host::{HostConfig, UdpHost};
+//!
+//! // In this process, on loopback, on ports that the kernel chooses:
+//! let host = UdpHost::start(&HostConfig::loopback())?;
+//! println!("workers connect to {}", host.control_addr());
+//! # Ok::<(), udp_host::HostError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod args;
+mod config;
+mod error;
+mod host;
+mod plane;
+mod shard;
+mod simd;
+
+pub use args::{ServeArgs, serve};
+pub use config::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, HostConfig};
+pub use error::HostError;
+pub use host::UdpHost;

@@ -1,0 +1,67 @@
+//! What a rank is told at its start.
+
+use std::time::Duration;
+
+use agg_control::ClientTls;
+use udp_io::FaultConfig;
+
+/// What a rank is told at its start. Every rank of a world must be given the same `world` and `size`.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The world's name; two worlds of one aggregator need two names.
+    pub world: String,
+    /// This rank, from 0.
+    pub rank: u32,
+    /// Ranks in the world, 1 to 64.
+    pub size: u32,
+    /// The aggregator's control address, `host:port`. `None`: this machine only, rank 0 starts an aggregator.
+    pub aggregator: Option<String>,
+    /// An operation fails when no part of its result came for this long.
+    pub timeout: Duration,
+    /// How long to wait, at the start, for the aggregator to answer.
+    pub connect_timeout: Duration,
+    /// How long to wait, at the start, for the other ranks.
+    pub wait: Duration,
+    /// How long [`crate::Communicator::close`] waits for the other ranks, answering an aggregator that restarts.
+    pub linger: Duration,
+    /// Chunk size in 32-bit lanes (256, 352, 848, 2048 or 8192). `None`: the largest that every rank's path carries.
+    pub lanes: Option<u32>,
+    /// Chunks in flight on each stream. `None`: what the buffers of host and ranks hold.
+    pub window: Option<u32>,
+    /// Streams, each a socket here and a shard there. `None`: as many as the aggregator has shards.
+    pub streams: Option<u16>,
+    /// Receive buffer of each socket, in bytes; the kernel may grant less.
+    pub receive_buffer: usize,
+    /// Certificates, where the aggregator demands them.
+    pub tls: Option<ClientTls>,
+    /// Faults to inject into this rank's packets, both ways. For tests and demonstrations.
+    pub faults: FaultConfig,
+}
+
+impl Config {
+    /// The defaults, for one rank of a world on this machine.
+    pub fn new(world: impl Into<String>, rank: u32, size: u32) -> Self {
+        Self {
+            world: world.into(),
+            rank,
+            size,
+            aggregator: None,
+            timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
+            wait: Duration::from_secs(60),
+            linger: Duration::from_secs(5),
+            lanes: None,
+            window: None,
+            streams: None,
+            receive_buffer: 8 << 20,
+            tls: None,
+            faults: FaultConfig::default(),
+        }
+    }
+
+    /// The same, with an aggregator at `host:port`.
+    #[must_use]
+    pub fn with_aggregator(self, address: impl Into<String>) -> Self {
+        Self { aggregator: Some(address.into()), ..self }
+    }
+}

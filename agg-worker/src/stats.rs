@@ -1,0 +1,38 @@
+//! What a communicator has done.
+
+use std::time::Duration;
+
+/// What a communicator has done since it was connected.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Stats {
+    /// Operations that ended with a result.
+    pub operations: u64,
+    /// Bytes of the tensors that were reduced.
+    pub tensor_bytes: u64,
+    /// Time in operations.
+    pub busy: Duration,
+    /// Packets handed to the kernel, resends among them.
+    pub packets_sent: u64,
+    /// Packets that the kernel did not take: they were sent again.
+    pub packets_unsent: u64,
+    /// Chunks sent again, for whatever reason.
+    pub resends: u64,
+    /// Of those: since the resend timer fired.
+    pub resends_timeout: u64,
+    /// Of those: since later chunks were answered first.
+    pub resends_overtaken: u64,
+    /// Of those: since the aggregator asked.
+    pub resends_wanted: u64,
+    /// Results taken, one a chunk.
+    pub results: u64,
+    /// Packets lost by injected faults.
+    pub injected_losses: u64,
+    /// The smoothed round trip of the first stream.
+    pub round_trip: Duration,
+    /// Chunk size, in 32-bit lanes.
+    pub lanes: u32,
+    /// Chunks in flight on each stream.
+    pub window: u32,
+    /// Streams.
+    pub streams: u32,
+}

@@ -1,0 +1,135 @@
+//! One stream: the sans-IO worker behind one socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agg_core::{Failure, Nanos, Operation, Tensor};
+use udp_io::{Port, RecvBatch, SendBatch};
+
+use crate::port::WorkerPort;
+use crate::simd::{self, StreamWorker};
+
+/// The longest sleep without a look whether the job has been ended from outside.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// Trains of packets to the one aggregator: full ones and a short one.
+const TRAINS: usize = 4;
+
+pub(crate) struct Stream {
+    pub(crate) worker: StreamWorker,
+    pub(crate) port: Arc<WorkerPort>,
+    pub(crate) aggregator: SocketAddr,
+    received: RecvBatch,
+    sending: SendBatch,
+    packet: Box<[u8]>,
+    clock: Instant,
+}
+
+/// Why an operation stopped on a stream.
+pub(crate) enum Stopped {
+    Failed(Failure),
+    Ended,
+    Socket(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(
+        worker: StreamWorker,
+        port: Arc<WorkerPort>,
+        aggregator: SocketAddr,
+        packet_len: usize,
+        clock: Instant,
+    ) -> Self {
+        Self {
+            received: RecvBatch::new(port.udp(), packet_len),
+            sending: SendBatch::new(packet_len, TRAINS),
+            packet: vec![0; packet_len].into_boxed_slice(),
+            worker,
+            port,
+            aggregator,
+            clock,
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.elapsed().as_nanos() as Nanos
+    }
+
+    /// Runs an operation to its end. `ended` is asked now and then whether the job is over.
+    pub(crate) fn run(
+        &mut self,
+        operation: Operation,
+        elements: u64,
+        tensor: &mut Tensor<'_>,
+        ended: impl Fn() -> bool,
+    ) -> Result<(), Stopped> {
+        self.worker.start(operation, elements, self.now()).map_err(|error| match error {
+            agg_core::worker::StartError::Failed(failure) => Stopped::Failed(failure),
+            // The caller holds the stream from start to end, so that an operation under way was cut short.
+            agg_core::worker::StartError::Busy => Stopped::Ended,
+        })?;
+        while self.worker.is_busy() {
+            self.send_all(tensor)?;
+            if self.receive(tensor)? > 0 {
+                continue;
+            }
+            if ended() {
+                return Err(Stopped::Ended);
+            }
+            let now = self.now();
+            let due = self.worker.next_timeout().unwrap_or(now).saturating_sub(now);
+            let wait = Duration::from_nanos(due).min(LOOK_UP);
+            if !self.port.wait_readable(wait)? {
+                self.worker.handle_timeout(self.now());
+            }
+        }
+        match self.worker.failure() {
+            Some(failure) => Err(Stopped::Failed(failure)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes in what has come between operations, and answers it.
+    pub(crate) fn serve(&mut self) -> io::Result<()> {
+        if self.receive(&mut Tensor::Empty)? > 0 {
+            self.send_all(&Tensor::Empty)?;
+        }
+        Ok(())
+    }
+
+    fn send_all(&mut self, tensor: &Tensor<'_>) -> io::Result<()> {
+        let now = self.now();
+        while let Some(len) = simd::transmit(&mut self.worker, now, tensor, &mut self.packet) {
+            self.port.send(&mut self.sending, self.aggregator, &self.packet[..len])?;
+        }
+        self.port.flush(&mut self.sending).map(|_| ())
+    }
+
+    fn receive(&mut self, tensor: &mut Tensor<'_>) -> io::Result<usize> {
+        let count = self.port.recv(&mut self.received)?;
+        let now = self.now();
+        for (source, packet) in self.received.packets() {
+            if source == self.aggregator {
+                simd::handle(&mut self.worker, now, packet, tensor);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Packets that the kernel did not take, and why it did not take the last.
+    pub(crate) fn unsent(&self) -> (u64, Option<io::Error>) {
+        (self.sending.counts().dropped, self.sending.last_error())
+    }
+
+    pub(crate) fn packets_sent(&self) -> u64 {
+        self.sending.counts().sent
+    }
+}

@@ -1,0 +1,69 @@
+//! The command line of an aggregator, shared by `udp-host` and `tributary serve`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::{HostConfig, HostError, UdpHost};
+
+/// How to serve. What is given here goes before what the configuration file says.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// A TOML file with these settings and those of the control service (TLS, timeouts).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where ranks register, over TCP [default: 0.0.0.0:4600].
+    #[arg(long, value_name = "IP:PORT")]
+    pub control_addr: Option<SocketAddr>,
+    /// Where shard 0 receives, over UDP; shard s is on the s-th port after it [default: 0.0.0.0:4601].
+    #[arg(long, value_name = "IP:PORT")]
+    pub data_addr: Option<SocketAddr>,
+    /// Threads, each with a socket and slots of its own [default: 1].
+    #[arg(long, value_name = "N")]
+    pub shards: Option<u16>,
+    /// Slot memory of each shard, in MiB, allocated at the start [default: 64].
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    /// Receive buffer of each shard's socket, in KiB [default: 8192].
+    #[arg(long, value_name = "KIB")]
+    pub receive_buffer: Option<usize>,
+}
+
+impl ServeArgs {
+    /// The configuration that these arguments and the file they name make.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a setting that does not exist or cannot be.
+    pub fn host_config(&self) -> Result<HostConfig, HostError> {
+        let mut config = self.config.as_deref().map_or_else(|| Ok(HostConfig::default()), read)?;
+        config.control_addr = self.control_addr.unwrap_or(config.control_addr);
+        config.data_addr = self.data_addr.unwrap_or(config.data_addr);
+        config.shards = self.shards.unwrap_or(config.shards);
+        config.memory_mib = self.memory.unwrap_or(config.memory_mib);
+        config.receive_buffer_kib = self.receive_buffer.unwrap_or(config.receive_buffer_kib);
+        Ok(config)
+    }
+}
+
+fn read(path: &Path) -> Result<HostConfig, HostError> {
+    let failed = |reason: String| HostError::File { path: path.to_owned(), reason };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        failed(format!("line {line}: {}", error.message().replace('\n', " ")))
+    })
+}
+
+/// Starts an aggregator, says so on standard error, and waits until `stopped` returns.
+///
+/// # Errors
+/// The host does not start.
+pub fn serve(args: &ServeArgs, stopped: impl FnOnce()) -> Result<(), HostError> {
+    let host = UdpHost::start(&args.host_config()?)?;
+    eprintln!("aggregating: {}", host.summary());
+    stopped();
+    eprintln!("stopping: telling the ranks of running jobs");
+    host.shutdown();
+    Ok(())
+}

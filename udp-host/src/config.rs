@@ -1,0 +1,52 @@
+//! What an aggregator host is told at its start.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use agg_control::ControlConfig;
+use serde::{Deserialize, Serialize};
+
+/// The port of the control service where nothing else is said.
+pub const DEFAULT_CONTROL_PORT: u16 = 4600;
+
+/// The port of shard 0 where nothing else is said; shard *s* is on the *s*-th port after it.
+pub const DEFAULT_DATA_PORT: u16 = 4601;
+
+/// What an aggregator host is told at its start, as a TOML file has it too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostConfig {
+    /// Where the control service listens (TCP); port 0: the kernel chooses.
+    pub control_addr: SocketAddr,
+    /// Where shard 0 receives (UDP); port 0: the kernel chooses.
+    pub data_addr: SocketAddr,
+    /// Shards: threads, each with a socket and slots of its own.
+    pub shards: u16,
+    /// Slot memory of each shard in MiB, allocated at the start.
+    pub memory_mib: u64,
+    /// Receive buffer of each shard's socket in KiB; the kernel may grant less (`net.core.rmem_max`).
+    pub receive_buffer_kib: usize,
+    /// Settings of the control service.
+    pub control: ControlConfig,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self {
+            control_addr: SocketAddr::new(any, DEFAULT_CONTROL_PORT),
+            data_addr: SocketAddr::new(any, DEFAULT_DATA_PORT),
+            shards: 1,
+            memory_mib: 64,
+            receive_buffer_kib: 8 << 10,
+            control: ControlConfig::default(),
+        }
+    }
+}
+
+impl HostConfig {
+    /// An aggregator for this machine only, on ports that the kernel chooses.
+    pub fn loopback() -> Self {
+        let loopback = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        Self { control_addr: loopback, data_addr: loopback, ..Self::default() }
+    }
+}

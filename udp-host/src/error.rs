@@ -1,0 +1,52 @@
+//! Why a host does not start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a host does not start.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// A socket could not be opened.
+    #[error(transparent)]
+    Port(#[from] udp_io::PortError),
+    /// The control service does not start.
+    #[error("{0}")]
+    Control(String),
+    /// No row of free ports was found.
+    #[error("no {shards} consecutive UDP ports are free on {addr}: choose a port with --data-addr, or fewer shards")]
+    Ports {
+        /// Where they were looked for.
+        addr: SocketAddr,
+        /// Ports needed.
+        shards: u16,
+    },
+    /// A setting is out of its range.
+    #[error("{name} = {value} is out of range: give {range}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// What can be.
+        range: &'static str,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread for shard {shard}: {source}")]
+    Thread {
+        /// The shard.
+        shard: u16,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The configuration file cannot be used.
+    #[error("configuration {}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, on one line.
+        reason: String,
+    },
+}

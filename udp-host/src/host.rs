@@ -1,0 +1,189 @@
+//! A running host.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use agg_control::{ControlServer, DataPlane, ShardCounters};
+use agg_core::pool::slot_memory;
+use agg_core::slot::Head;
+use agg_core::{Aggregator, Epoch, Lanes};
+use udp_io::{PortConfig, UdpPort};
+
+use crate::plane::Plane;
+use crate::shard::Shard;
+use crate::{HostConfig, HostError};
+
+/// A running aggregator. Dropping it stops it.
+pub struct UdpHost {
+    plane: Arc<Plane>,
+    control: Option<ControlServer>,
+    control_addr: SocketAddr,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl UdpHost {
+    /// Opens the sockets, allocates all slot memory, and starts the threads.
+    ///
+    /// # Errors
+    /// A port that is taken, a setting out of range, TLS files that cannot be read: [`HostError`] says which.
+    pub fn start(config: &HostConfig) -> Result<Self, HostError> {
+        let in_range = |name, value, range, ok| if ok { Ok(()) } else { Err(HostError::Setting { name, value, range }) };
+        in_range("shards", config.shards.into(), "1 to 64", (1..=64).contains(&config.shards))?;
+        in_range("memory_mib", config.memory_mib, "1 to 65536", (1..=65536).contains(&config.memory_mib))?;
+        let ports = bind_row(config)?;
+        let base_port = ports.first().map_or(0, |port| port.local_addr().port());
+        let epoch = epoch_now();
+        let slots = Pool::of(config.memory_mib << 20);
+        let shards: Vec<Shard> =
+            ports.into_iter().map(|port| Shard::new(port, slots.aggregator(epoch))).collect();
+        let plane = Arc::new(Plane {
+            shards,
+            epoch,
+            memory_per_shard: slots.bytes(),
+            base_port,
+            taken: Mutex::default(),
+        });
+        let data_plane: Arc<dyn DataPlane> = Arc::clone(&plane) as Arc<dyn DataPlane>;
+        let control = agg_control::serve(config.control_addr, data_plane, config.control.clone())
+            .map_err(|error| HostError::Control(error.to_string()))?;
+        let control_addr = control.local_addr();
+        let mut host =
+            Self { plane, control: Some(control), control_addr, stop: Arc::default(), threads: Vec::new() };
+        for shard in 0..config.shards {
+            host.spawn(shard)?;
+        }
+        Ok(host)
+    }
+
+    fn spawn(&mut self, shard: u16) -> Result<(), HostError> {
+        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
+        let run = move || {
+            if let Err(error) = plane.shards[usize::from(shard)].run(&stop) {
+                tracing::error!(shard, %error, "a shard's socket is broken; its jobs will fail");
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("shard-{shard}")).spawn(run);
+        self.threads.push(thread.map_err(|source| HostError::Thread { shard, source })?);
+        Ok(())
+    }
+
+    /// Where ranks register.
+    pub fn control_addr(&self) -> SocketAddr {
+        self.control_addr
+    }
+
+    /// Where shard 0 receives.
+    pub fn data_addr(&self) -> SocketAddr {
+        self.plane.shards[0].port.local_addr()
+    }
+
+    /// What each shard has counted.
+    pub fn counters(&self) -> Vec<ShardCounters> {
+        self.plane.counters()
+    }
+
+    /// One line about what was set up.
+    pub fn summary(&self) -> String {
+        let about = self.plane.describe();
+        format!(
+            "control {}, data {} ({} shard{}), {:.1} MiB of slot memory a shard, receive buffer {} KiB, epoch {}",
+            self.control_addr,
+            self.data_addr(),
+            about.shards,
+            if about.shards == 1 { "" } else { "s" },
+            about.memory_per_shard as f64 / f64::from(1 << 20),
+            about.receive_buffer >> 10,
+            about.epoch,
+        )
+    }
+
+    /// Ends all jobs, telling their ranks, and stops the threads.
+    pub fn shutdown(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // The control service goes first: it aborts the jobs, and the shards then tell the ranks that still send.
+        if let Some(control) = self.control.take() {
+            control.shutdown();
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A shard that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for UdpHost {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The memory of one shard.
+struct Pool {
+    heads: usize,
+    lanes: usize,
+}
+
+impl Pool {
+    /// As many slots of the smallest common chunk size as fit; larger ones leave some heads unused.
+    fn of(bytes: u64) -> Self {
+        let lanes = Lanes::L256.count();
+        let heads = (bytes / (slot_memory(1, lanes as u64) / 2)).max(2) as usize;
+        Self { heads, lanes: heads * lanes }
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.heads * size_of::<Head>() + self.lanes * size_of::<i32>()) as u64
+    }
+
+    fn aggregator(&self, epoch: Epoch) -> crate::simd::ShardAggregator {
+        let heads = vec![Head::VACANT; self.heads].into_boxed_slice();
+        Aggregator::new(epoch, heads, vec![0; self.lanes].into_boxed_slice())
+    }
+}
+
+/// An epoch above that of every earlier start (R-EPOCH-1): the seconds since 2025 began.
+fn epoch_now() -> Epoch {
+    const YEAR_2025: Duration = Duration::from_secs(1_735_689_600);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Epoch(now.saturating_sub(YEAR_2025).as_secs() as u32)
+}
+
+/// One socket a shard, on consecutive ports. Where the kernel chooses the first, the next ones may be taken: try
+/// other rows.
+fn bind_row(config: &HostConfig) -> Result<Vec<UdpPort>, HostError> {
+    const ATTEMPTS: usize = 32;
+    let buffers = PortConfig { receive_buffer: config.receive_buffer_kib << 10, ..PortConfig::default() };
+    let addr = config.data_addr;
+    let bind = |ip: IpAddr, port: u16| UdpPort::bind(SocketAddr::new(ip, port), &buffers);
+    for _ in 0..ATTEMPTS {
+        let first = bind(addr.ip(), addr.port())?;
+        let base = first.local_addr().port();
+        let mut row = vec![first];
+        for shard in 1..config.shards {
+            let Some(port) = base.checked_add(shard) else { break };
+            match bind(addr.ip(), port) {
+                Ok(port) => row.push(port),
+                Err(_) if addr.port() == 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if row.len() == usize::from(config.shards) {
+            return Ok(row);
+        }
+    }
+    Err(HostError::Ports { addr, shards: config.shards })
+}
+
+impl std::fmt::Debug for UdpHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "UdpHost({})", self.summary())
+    }
+}
