@@ -45,6 +45,15 @@ fn netns_hosts_reach_each_other_and_count_bytes() {
         )
         .expect("host b");
     assert_eq!(b.address().to_string(), "10.77.0.2");
+    let queue = b
+        .command("tc")
+        .args(["qdisc", "show", "dev", "eth0"])
+        .output()
+        .expect("tc runs");
+    assert!(
+        String::from_utf8_lossy(&queue.stdout).contains("tbf"),
+        "{queue:?}"
+    );
 
     let before = b.counters().expect("counters");
     send(&a, &b, 1400);

@@ -47,7 +47,7 @@ fn deny(step: &mut Step) {
 /// The advisories come from the network, so that they cannot be had is told but is no failure of the code.
 fn advisories(step: &mut Step) {
     if !CARGO_DENY.is_met() {
-        return step.note("not checked: cargo-deny is missing");
+        return step.note("advisories NOT CHECKED: cargo-deny is missing");
     }
     let finished = step.run(cargo_deny("advisories"));
     let unreachable = finished
@@ -57,7 +57,7 @@ fn advisories(step: &mut Step) {
     if finished.is_ok() {
         step.pass();
     } else if unreachable || matches!(finished.end, crate::process::End::Late) {
-        step.note("NOT CHECKED: the advisory database cannot be fetched from here (see above)");
+        step.note("advisories NOT CHECKED: their database cannot be fetched from here; see above");
     } else {
         step.fail_by_end("cargo-deny check advisories", &finished);
     }

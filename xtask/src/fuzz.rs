@@ -94,7 +94,9 @@ fn fuzzer(triple: &str, target: &str, time: Duration) -> std::io::Result<Command
     command
         .arg(format!("-max_total_time={}", time.as_secs()))
         .arg(format!("-artifact_prefix={artifacts}"));
-    command.args(["-timeout=10", "-rss_limit_mb=2048"]);
+    // The value profile counts how near a comparison came: without it no input ever gets past two magic bytes.
+    command.args(["-use_value_profile=1", "-timeout=10", "-rss_limit_mb=2048"]);
+    command.args(["-verbosity=0", "-print_final_stats=1"]);
     Ok(command)
 }
 
