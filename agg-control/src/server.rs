@@ -251,7 +251,7 @@ async fn reclaim(shared: Arc<Shared>) {
 }
 
 /// An error and what caused it, in one line.
-pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -9,10 +9,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Error, Identity};
 
 use super::Stub;
-use super::error::ControlError;
+use super::error::{ControlError, root_cause, status_cause};
 use crate::config::ClientTls;
 use crate::proto::DescribeRequest;
-use crate::server::causes;
 
 /// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -76,7 +75,7 @@ pub(super) async fn connect(
                     detail: causes(&error),
                 });
             }
-            Ok(Err(error)) => reason(&error),
+            Ok(Err(error)) => root_cause(&error),
             Err(_) => "no answer".into(),
         };
         let again = Instant::now() + PAUSE;
@@ -98,7 +97,7 @@ async fn greet(
         Ok(Ok(_)) => Ok(stub),
         Ok(Err(status)) => Err(ControlError::Handshake {
             address,
-            detail: causes(&status),
+            detail: status_cause(&status),
         }),
         Err(_) => Err(ControlError::Handshake {
             address,
@@ -110,11 +109,6 @@ async fn greet(
 /// Something is there, but it speaks another protocol or the certificates do not match: trying again is of no use.
 fn is_handshake(error: &Error) -> bool {
     matches!(io_cause(error), Some(io) if matches!(io.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof))
-}
-
-/// "Connection refused" rather than four layers of "transport error".
-fn reason(error: &Error) -> String {
-    io_cause(error).map_or_else(|| causes(error), ToString::to_string)
 }
 
 fn io_cause(error: &Error) -> Option<&io::Error> {

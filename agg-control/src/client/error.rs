@@ -1,5 +1,6 @@
 //! What can go wrong between a rank and the control service.
 
+use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,6 @@ use thiserror::Error;
 use tonic::Status;
 
 use crate::refusal::{RANKS_MISSING, UNKNOWN_JOB};
-use crate::server::causes;
 use crate::service::code::WORD_KEY;
 
 /// Why a call to the control service failed.
@@ -120,7 +120,24 @@ pub(super) fn from_status(address: &str, status: &Status) -> ControlError {
         },
         None => ControlError::Unreachable {
             address: address.to_owned(),
-            detail: causes(status),
+            detail: status_cause(status),
         },
+    }
+}
+
+/// The system's own words, "Connection refused", rather than four layers of "transport error".
+pub(super) fn root_cause(error: &(dyn StdError + 'static)) -> String {
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    root.to_string()
+}
+
+/// The same for a status; what the other side sent has no source but a message.
+pub(super) fn status_cause(status: &Status) -> String {
+    match StdError::source(status) {
+        Some(cause) => root_cause(cause),
+        None => format!("{}: {}", status.code(), status.message()),
     }
 }

@@ -1,0 +1,136 @@
+//! Starting, reaching and stopping the service.
+
+mod common;
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use agg_control::{ControlClient, ControlConfig, ControlError, Pulse, serve};
+use common::plane::FakePlane;
+use common::{TIMEOUT, connect, eventually, job, register, request, start};
+
+#[test]
+fn an_absent_aggregator_is_named_with_advice() {
+    // Bound but not listening anywhere near: the port is known to be free once the listener is gone.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = ControlClient::connect(&address.to_string(), None, Duration::from_millis(150)).unwrap_err();
+    assert!(matches!(error, ControlError::Unreachable { .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no aggregator answers at {address} (Connection refused (os error 111)): is `tributary serve` running \
+             there?"
+        )
+    );
+}
+
+#[test]
+fn a_client_may_start_before_the_aggregator() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let early = std::thread::spawn(move || ControlClient::connect(&address.to_string(), None, TIMEOUT));
+    std::thread::sleep(Duration::from_millis(150));
+    let _server = serve(address, FakePlane::shared(), ControlConfig::default()).unwrap();
+    assert!(early.join().unwrap().is_ok());
+}
+
+#[test]
+fn something_else_on_the_port_is_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::Write;
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example.org ESMTP\r\n").unwrap();
+    });
+    let error = ControlClient::connect(&address.to_string(), None, TIMEOUT).unwrap_err();
+    assert!(matches!(error, ControlError::Handshake { .. }), "{error:?}");
+}
+
+#[test]
+fn addresses_without_a_port_are_refused() {
+    for address in ["10.0.0.1", "", "a b:1"] {
+        let error = ControlClient::connect(address, None, TIMEOUT).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{address:?} is not an address of an aggregator: write host:port, for example 10.0.0.1:4000"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_taken_port_is_an_error_at_once() {
+    let (server, _plane) = start(ControlConfig::default());
+    let error = serve(server.local_addr(), FakePlane::shared(), ControlConfig::default())
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("cannot listen on {}", server.local_addr())),
+        "{error}"
+    );
+}
+
+#[test]
+fn shutdown_answers_who_waits_and_ends_the_jobs() {
+    let (server, plane) = start(ControlConfig::default());
+    let (_, members) = job(&server, "x", 2);
+    let client = connect(&server);
+    let waiting = register(&server, request("y", 2, 0));
+    let leaving = std::thread::spawn({
+        let (client, member) = (client.clone(), members[0]);
+        move || client.leave(member, TIMEOUT)
+    });
+    eventually("both wait", || {
+        let status = client.status().unwrap();
+        !status.waiting.is_empty() && status.jobs[0].ranks[0].state == agg_control::RankState::Left
+    });
+    let before = Instant::now();
+    server.shutdown();
+    assert!(
+        before.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        before.elapsed()
+    );
+    let error = waiting.join().unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the aggregator is shutting down: use another aggregator or try again after its restart"
+    );
+    let left = leaving.join().unwrap().unwrap();
+    assert_eq!(left.aborted.unwrap().kind, agg_control::AbortKind::Shutdown);
+    assert_eq!(plane.admitted(), 0);
+    assert!(matches!(client.describe(), Err(ControlError::Unreachable { .. })));
+}
+
+#[test]
+fn a_client_reconnects_to_a_restarted_aggregator() {
+    let (server, _plane) = start(ControlConfig::default());
+    let (_, members) = job(&server, "x", 1);
+    let (client, address) = (connect(&server), server.local_addr());
+    drop(server);
+    let mut restarted = None;
+    eventually("the port is free", || {
+        restarted = serve(address, FakePlane::shared(), ControlConfig::default()).ok();
+        restarted.is_some()
+    });
+    // The first call may still meet the old connection.
+    eventually("the client is back", || client.describe().is_ok());
+    assert_eq!(client.heartbeat(members[0], 0).unwrap(), Pulse::UnknownJob);
+}
+
+#[test]
+fn clients_work_inside_of_another_runtime() {
+    let (server, _plane) = start(ControlConfig::default());
+    let address: SocketAddr = server.local_addr();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = ControlClient::connect(&address.to_string(), None, TIMEOUT).unwrap();
+        assert!(client.describe().is_ok());
+    });
+}
