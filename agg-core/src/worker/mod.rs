@@ -6,6 +6,7 @@
 
 mod failure;
 mod plan;
+mod reordering;
 mod rtt;
 mod tensor;
 mod window;
@@ -15,6 +16,7 @@ pub use tensor::Tensor;
 pub use window::SlotState;
 
 use plan::Plan;
+use reordering::Reordering;
 use rtt::Rtt;
 use window::List;
 
@@ -93,19 +95,6 @@ pub enum StartError {
     Failed(Failure),
 }
 
-/// How many sends later a result must be to count as overtaking (R-RESEND-2): the order of results is that of the
-/// last member's sends, not of ours, so that some disorder is normal.
-const fn reordering(window: u16) -> u64 {
-    let eighth = window as u64 / 8;
-    if eighth < 2 {
-        2
-    } else if eighth > 16 {
-        16
-    } else {
-        eighth
-    }
-}
-
 /// One stream of one member: `S` holds the slots' states, `V` the lanes of their last results.
 #[derive(Clone, Debug)]
 pub struct Worker<S, V> {
@@ -125,6 +114,7 @@ pub struct Worker<S, V> {
     sends: u64,
     /// The latest send that was answered.
     answered_order: u64,
+    reordering: Reordering,
     /// When an operation started or a result last came.
     progress_at: Nanos,
     heard_at: Nanos,
@@ -143,6 +133,7 @@ where
             slots: usize::from(config.window),
             lanes: usize::from(config.window) * config.lanes.count(),
         };
+        let window = u64::from(config.window);
         let fits = slots.as_ref().len() == needed.slots && kept.as_ref().len() == needed.lanes;
         if !fits || !config.window.is_power_of_two() {
             return Err(needed);
@@ -161,6 +152,7 @@ where
             rtt: Rtt::default(),
             sends: 0,
             answered_order: 0,
+            reordering: Reordering::new(window),
             progress_at: 0,
             heard_at: 0,
             failure: None,
@@ -309,6 +301,11 @@ where
         }
         let Some(index) = self.expected_index(header) else {
             self.stats.stale += 1;
+            let state = &self.slots.as_ref()[usize::from(header.slot)];
+            let again = !state.outstanding && state.kept.is_some_and(|kept| kept.round == header.round);
+            if again && state.sends > 1 {
+                self.reordering.spurious();
+            }
             return;
         };
         let Some(plan) = self.plan else { return };
@@ -336,6 +333,7 @@ where
         self.to_send.remove(slots, header.slot);
         self.in_flight.remove(slots, header.slot);
         self.rtt.heard();
+        self.reordering.answered();
         self.stats.results += 1;
         self.progress_at = now;
         self.done += 1;
@@ -480,7 +478,7 @@ where
     fn resend_overtaken(&mut self, now: Nanos) {
         while let Some(slot) = self.in_flight.first() {
             let state = &self.slots.as_ref()[usize::from(slot)];
-            let overtaken = state.order + reordering(self.config.window) < self.answered_order;
+            let overtaken = state.order + self.reordering.window() < self.answered_order;
             if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.smoothed() {
                 break;
             }
