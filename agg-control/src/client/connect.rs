@@ -36,7 +36,7 @@ pub(super) fn endpoint(address: &str, tls: Option<&ClientTls>) -> Result<Endpoin
         .keep_alive_timeout(KEEPALIVE);
     let Some(tls) = tls else { return Ok(endpoint) };
     let broken = |error: Error| ControlError::Tls {
-        detail: causes(&error),
+        detail: root_cause(&error),
     };
     endpoint.tls_config(tls_config(tls)?).map_err(broken)
 }
@@ -72,7 +72,7 @@ pub(super) async fn connect(
             Ok(Err(error)) if is_handshake(&error) => {
                 return Err(ControlError::Handshake {
                     address,
-                    detail: causes(&error),
+                    detail: root_cause(&error),
                 });
             }
             Ok(Err(error)) => root_cause(&error),
