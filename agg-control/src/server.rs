@@ -24,8 +24,8 @@ const LARGEST_REQUEST: usize = 64 << 10;
 /// Largest header block of a request, in bytes.
 const LARGEST_HEADERS: u32 = 16 << 10;
 
-/// Most calls at the same time on one connection: a rank needs three.
-const MOST_CALLS: u32 = 64;
+/// Most calls at the same time on one connection: a rank needs three, and one process may hold all ranks of a world.
+const MOST_CALLS: u32 = 256;
 
 /// How long a new connection may take for its TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
