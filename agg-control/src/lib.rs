@@ -38,7 +38,7 @@ pub use messages::{
     WaitingWorld,
 };
 pub use negotiate::{
-    LARGEST_CHOSEN_WINDOW, LARGEST_WINDOW, NoRoom, SMALLEST_WINDOW, Window, WindowLimits, choose_lanes,
+    CHOSEN_BYTES_IN_FLIGHT, LARGEST_CHOSEN_WINDOW, LARGEST_WINDOW, NoRoom, SMALLEST_WINDOW, Window, WindowLimits, choose_lanes,
 };
 pub use plane::{
     AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters, total,

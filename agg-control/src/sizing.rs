@@ -7,7 +7,7 @@ pub const HEADER_BYTES: u32 = 56;
 pub const GENERATIONS: u64 = 2;
 
 /// Bookkeeping of one generation of a slot beside its values, in bytes.
-pub const SLOT_OVERHEAD_BYTES: u64 = 96;
+pub const SLOT_OVERHEAD_BYTES: u64 = 48;
 
 /// UDP payload of a data packet of `lanes` values, in bytes.
 pub fn datagram_bytes(lanes: u16) -> u32 {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn slots_have_two_generations() {
-        assert_eq!(slot_memory(256, 2), 2 * 2 * (1024 + 96));
-        assert_eq!(slot_memory(u16::MAX, 1 << 15), (1 << 15) * 2 * (65535 * 4 + 96));
+        assert_eq!(slot_memory(256, 2), 2 * 2 * (1024 + 48));
+        assert_eq!(slot_memory(u16::MAX, 1 << 15), (1 << 15) * 2 * (65535 * 4 + 48));
     }
 }

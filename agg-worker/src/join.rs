@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use agg_control::{Capabilities, ControlClient, ControlError, Member, Registered, Registration, fresh_nonce};
+use agg_control::{Capabilities, ControlClient, Member, Registered, Registration, fresh_nonce};
 use agg_core::wire::packet_len;
 use agg_core::worker::SlotState;
 use agg_core::{Epoch, Lanes, Worker, WorkerConfig};
@@ -32,9 +32,6 @@ pub(crate) struct Joined {
     pub(crate) embedded: Embedded,
 }
 
-/// How often an aggregator that is not there yet is tried again.
-const RETRY: Duration = Duration::from_millis(100);
-
 pub(crate) fn join(config: Config) -> Result<Joined, Error> {
     let (world, rank) = (config.world.clone(), config.rank);
     join_inner(config).map_err(|reason| Error::Join { world, rank, reason })
@@ -49,7 +46,9 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     }
     let (address, embedded) = aggregator(&config)?;
     let control_addr = resolve(&address)?;
-    let control = connect(&config, &address)?;
+    // Retries until its timeout: ranks and aggregator are often started together.
+    let control = ControlClient::connect(&address, config.tls.as_ref(), config.connect_timeout);
+    let control = control.map_err(|error| error.to_string())?;
     let host = control.describe().map_err(|error| error.to_string())?.host;
     let data_ip = host.data_ip.unwrap_or(control_addr.ip());
     let data_addr = SocketAddr::new(data_ip, host.base_port);
@@ -117,22 +116,6 @@ fn resolve(address: &str) -> Result<SocketAddr, String> {
     let mut addresses: Vec<_> = resolved.collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
     addresses.first().copied().ok_or_else(|| format!("the aggregator's address '{address}' has no IP address"))
-}
-
-/// Connects, trying again for a while: ranks and aggregator are often started together.
-fn connect(config: &Config, address: &str) -> Result<ControlClient, String> {
-    let deadline = Instant::now() + config.connect_timeout;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now()).max(RETRY);
-        match ControlClient::connect(address, config.tls.as_ref(), left) {
-            Ok(client) => return Ok(client),
-            Err(ControlError::Unreachable { .. }) if Instant::now() + RETRY < deadline => std::thread::sleep(RETRY),
-            Err(error) => {
-                let waited = config.connect_timeout.as_secs_f64();
-                return Err(format!("{error} (tried for {waited:.1} s)"));
-            }
-        }
-    }
 }
 
 /// One socket a stream, on the address that faces the aggregator.

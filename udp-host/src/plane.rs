@@ -123,3 +123,19 @@ impl DataPlane for Plane {
         self.memory_per_shard.saturating_sub(fullest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The control service sizes jobs without knowing the core.
+    #[test]
+    fn both_sides_count_slot_memory_alike() {
+        for (lanes, window) in [(256, 2), (352, 256), (8192, 16)] {
+            assert_eq!(
+                agg_control::slot_memory(lanes, window),
+                pool::slot_memory(u64::from(window), u64::from(lanes))
+            );
+        }
+    }
+}

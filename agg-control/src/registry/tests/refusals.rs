@@ -234,7 +234,7 @@ fn a_job_that_does_not_fit_is_refused_to_all_its_ranks() {
     });
     assert_eq!(
         outcome.unwrap_err().to_string(),
-        "the world 'x' needs 18350080 bytes per shard (lanes 256, window 8192), 8388608 are free: request a smaller \
+        "the world 'x' needs 17563648 bytes per shard (lanes 256, window 8192), 8388608 are free: request a smaller \
          window or wait for other jobs to end"
     );
     assert_eq!(bench.plane.admitted(), 0);
