@@ -1,1 +1,26 @@
-//! agg-model
+//! The specification of Tributary as naive, obviously right code.
+//!
+//! The first half is written from `docs/protocol.md` alone and shares nothing with `agg-core`: its own [`packet`]
+//! reader by byte offsets, its own [`checksum`], an [`aggregator`] of maps and sets, and [`sum`], which says bit for
+//! bit what an operation must give. It is slow and allocates wherever that is simpler.
+//!
+//! The second half, [`harness`], drives the real core and the model in lock step; property tests and fuzz targets
+//! share it.
+#![forbid(unsafe_code)]
+
+pub mod aggregator;
+pub mod checksum;
+pub mod generation;
+pub mod harness;
+pub mod job;
+pub mod packet;
+pub mod pool;
+pub mod round;
+pub mod sum;
+pub mod verdict;
+
+pub use aggregator::ModelAggregator;
+pub use job::{ModelJob, ModelMember, Source};
+pub use packet::{ModelPacket, Unreadable};
+pub use sum::ModelSum;
+pub use verdict::{ModelSend, ModelVerdict, To};

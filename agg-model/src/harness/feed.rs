@@ -1,0 +1,238 @@
+//! What a worker can be fed, in small steps that shrink.
+
+use crate::checksum::seal;
+use crate::harness::random::Random;
+use crate::harness::{Values, Watch};
+use crate::packet::{HEADER, ModelPacket, REFUSAL, WANT, members};
+use crate::{ModelJob, ModelMember};
+
+/// How long an operation may be without progress, in ns.
+const TIMEOUT: u64 = 2_000_000_000;
+
+/// One thing that happens to a worker. `pick` chooses among its contributions in flight, `epoch` is an offset to
+/// the worker's own.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
+#[expect(missing_docs, reason = "named by what is fed")]
+pub enum Meal {
+    /// A right result.
+    Result { pick: u8, next: i8, nonfinite: bool },
+    /// A result with a wrong bit in its header, under a check that is right.
+    ResultWrong { pick: u8, bit: u16 },
+    /// A result with a bit of its header flipped on the way.
+    ResultDamaged { pick: u8, bit: u16 },
+    /// A result that is longer or shorter.
+    ResultResized { pick: u8, by: i16 },
+    /// A result that was taken before.
+    Old(u8),
+    /// A Want for what is in flight, carrying any set.
+    Want { pick: u8, set: u64, epoch: i8 },
+    /// A Want for what was finished.
+    WantKept { pick: u8, epoch: i8 },
+    /// A refusal of an old epoch.
+    OldEpoch { epoch: i8 },
+    /// Any refusal for what is in flight.
+    Refusal {
+        pick: u8,
+        reason: i16,
+        epoch: i8,
+        member: u8,
+    },
+    /// Any bytes.
+    Bytes(Vec<u8>),
+    /// Any fields behind the right key, with the right check.
+    Sealed([u8; 32]),
+    /// Microseconds pass.
+    Wait(u16),
+    /// The next operation, if none is under way.
+    Start { elements: u16, kind: u8 },
+}
+
+/// A job of single workers with chunks of 16 lanes and a window of 2 to the power `window`, wrapping at 4.
+pub fn job(workers: u8, window: u8) -> ModelJob {
+    let member = |number: u8| ModelMember {
+        source: ([0; 16], u16::from(number)),
+        set: [number].into(),
+        workers: 1,
+    };
+    let members = (0..workers.clamp(1, 64)).map(member).collect();
+    ModelJob {
+        key: 0x5eed,
+        members,
+        lanes: 16,
+        window: 1 << (window % 5),
+        aborted: None,
+    }
+}
+
+/// A watched worker, fed.
+#[derive(Clone, Debug)]
+pub struct Feed {
+    watch: Watch,
+    job: ModelJob,
+    random: Random,
+    now: u64,
+}
+
+impl Feed {
+    /// A worker that has just joined, and started nothing.
+    pub fn new(workers: u8, window: u8, first_round: u32) -> Self {
+        let job = job(workers, window);
+        let first_chunk = u64::from(first_round) * u64::from(job.window);
+        // Not epoch 0, so that there are older ones.
+        let watch = Watch::new(&job, 0, 10, TIMEOUT, first_chunk);
+        let mut feed = Self {
+            watch,
+            job,
+            random: Random::new(u64::from(first_round)),
+            now: 1_000_000,
+        };
+        feed.eat(&Meal::Start {
+            elements: 100,
+            kind: 1,
+        });
+        feed
+    }
+
+    /// The worker.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// One thing happens; then the worker does what is due and sends all that it has. Panics where a rule is broken.
+    pub fn eat(&mut self, meal: &Meal) {
+        match meal {
+            Meal::Start { elements, kind } => self.start(*elements, *kind),
+            Meal::Wait(micros) => self.now += u64::from(*micros) * 1_000,
+            _ => {
+                if let Some(bytes) = self.serve(meal) {
+                    self.watch.handle(self.now, &bytes);
+                }
+            }
+        }
+        if self.watch.next_timeout().is_some_and(|due| due <= self.now) {
+            self.watch.handle_timeout(self.now);
+        }
+        while self.watch.transmit(self.now).is_some() {}
+    }
+
+    fn start(&mut self, elements: u16, kind: u8) {
+        if self.watch.is_busy() || self.watch.failure().is_some() {
+            return;
+        }
+        let elements = usize::from(elements) % 1_000 + 1;
+        self.watch.start(
+            match kind % 3 {
+                0 => Values::I32(self.random.integers(elements)),
+                1 => Values::F32(self.random.floats(elements, -60, 60)),
+                _ => Values::Barrier,
+            },
+            self.now,
+        );
+    }
+
+    /// The bytes of a meal; none where it has none, or needs a contribution in flight or a kept result and there is
+    /// none.
+    fn serve(&mut self, meal: &Meal) -> Option<Vec<u8>> {
+        let at = |pick: u8, count: usize| usize::from(pick) % count.max(1);
+        let in_flight = |pick: u8| {
+            self.watch
+                .in_flight()
+                .nth(at(pick, self.watch.in_flight().count()))
+                .cloned()
+        };
+        let kept = |pick: u8| {
+            self.watch
+                .kept()
+                .nth(at(pick, self.watch.kept().count()))
+                .cloned()
+        };
+        let result = |pick: u8| in_flight(pick).map(|sent| self.watch.result_for(&sent));
+        let epoch = |by: i8| self.watch.epoch().saturating_add_signed(i32::from(by));
+        let from_aggregator = |packet: ModelPacket, kind: u8, by: i8| {
+            let epoch = epoch(by);
+            ModelPacket {
+                kind,
+                up: false,
+                result: false,
+                member: 255,
+                epoch,
+                rest: Vec::new(),
+                ..packet
+            }
+        };
+        Some(match *meal {
+            Meal::Wait(_) | Meal::Start { .. } => return None,
+            Meal::Result {
+                pick,
+                next,
+                nonfinite,
+            } => {
+                let mut packet = result(pick)?;
+                packet.next = (next != i8::MIN).then_some(i16::from(next));
+                packet.nonfinite |= nonfinite;
+                packet.emit()
+            }
+            Meal::ResultWrong { pick, bit } => {
+                let mut bytes = result(pick)?.emit();
+                let header = bytes.first_chunk_mut::<HEADER>()?;
+                header[usize::from(bit) / 8 % HEADER] ^= 1 << (bit % 8);
+                seal(header);
+                bytes
+            }
+            Meal::ResultDamaged { pick, bit } => {
+                let mut bytes = result(pick)?.emit();
+                bytes[usize::from(bit) / 8 % HEADER] ^= 1 << (bit % 8);
+                bytes
+            }
+            Meal::ResultResized { pick, by } => {
+                let mut bytes = result(pick)?.emit();
+                bytes.resize((bytes.len() as i64 + i64::from(by)).clamp(0, 300) as usize, 7);
+                bytes
+            }
+            Meal::Old(pick) => kept(pick)?.emit(),
+            Meal::Want { pick, set, epoch } => ModelPacket {
+                set: members(set),
+                ..from_aggregator(in_flight(pick)?, WANT, epoch)
+            }
+            .emit(),
+            Meal::WantKept { pick, epoch } => from_aggregator(kept(pick)?, WANT, epoch).emit(),
+            Meal::OldEpoch { epoch } => {
+                let packet = in_flight(0).or_else(|| kept(0))?;
+                ModelPacket {
+                    scale: Some(3),
+                    ..from_aggregator(packet, REFUSAL, epoch)
+                }
+                .emit()
+            }
+            Meal::Refusal {
+                pick,
+                reason,
+                epoch,
+                member,
+            } => {
+                let packet = from_aggregator(in_flight(pick)?, REFUSAL, epoch);
+                ModelPacket {
+                    scale: Some(reason),
+                    member,
+                    ..packet
+                }
+                .emit()
+            }
+            Meal::Bytes(ref bytes) => bytes.clone(),
+            Meal::Sealed(fields) => {
+                let mut header = [0; HEADER];
+                header[..3].copy_from_slice(&[0x54, 0x52, 1]);
+                // Most of the kinds and flags that there are, and a slot that may be in the window.
+                (header[3], header[4], header[5]) = (fields[0] % 4, fields[1] & 0x1e, fields[2]);
+                header[6] = fields[3] % 32;
+                header[8..16].copy_from_slice(&self.job.key.to_le_bytes());
+                header[16] = fields[4] % 16;
+                header[20] = fields[5] % 8;
+                header[24..50].copy_from_slice(&fields[6..32]);
+                seal(&mut header);
+                header.to_vec()
+            }
+        })
+    }
+}
