@@ -1,2 +1,31 @@
-//! tributary
-fn main() {}
+//! The `tributary` command.
+
+#![forbid(unsafe_code)]
+
+mod aggregator;
+mod args;
+mod bench;
+mod child;
+mod cli;
+mod commands;
+mod cpu;
+mod failure;
+mod interrupt;
+mod output;
+mod workers;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
+    match cli.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tributary: {}", failure.to_string().replace('\n', " "));
+            failure.exit_code()
+        }
+    }
+}

@@ -30,5 +30,5 @@ pub use plot::{PlotError, render_svg};
 pub use reduce::{AllReduce, NoReduce};
 pub use report::{GoodputSample, Run, Traffic, WorkerMessage, WorkerReport};
 pub use stagger::Stagger;
-pub use table::{render_checks, render_table};
-pub use train::{EpochRecord, StepRecord, TrainConfig, TrainError, TrainOutcome, train};
+pub use table::{render_checks, render_counters, render_table};
+pub use train::{EpochRecord, StepRecord, TrainConfig, TrainError, TrainOutcome, initial_parameters, train};

@@ -1,5 +1,7 @@
 //! What a worker process tells its parent, one JSON object a line.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::digest::ParameterDigest;
@@ -26,11 +28,11 @@ pub enum WorkerMessage {
 /// What the transport counted over the whole training. Zero for one process alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Bytes sent, headers and resends included.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Packets sent again.
+    /// Packets sent, resends included.
+    pub packets_sent: u64,
+    /// Results taken, one a chunk.
+    pub results: u64,
+    /// Chunks sent again.
     pub resends: u64,
 }
 
@@ -75,12 +77,14 @@ pub struct WorkerReport {
 }
 
 /// One data-parallel training, as its workers report it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
     /// What sets it apart, for example "other arrival order".
     pub name: String,
     /// The reports, by rank.
     pub workers: Vec<WorkerReport>,
+    /// What the aggregator counted meanwhile, by name, without zeros.
+    pub counters: BTreeMap<String, u64>,
 }
 
 impl WorkerMessage {

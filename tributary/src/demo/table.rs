@@ -1,5 +1,7 @@
 //! The demo's results as tables for a terminal.
 
+use std::collections::BTreeSet;
+
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
 use super::check::Check;
@@ -11,7 +13,7 @@ const HEADER: [&str; 10] = [
     "loss\nnats",
     "all-\nreduces",
     "summed\nMB",
-    "sent\nMB",
+    "packets\nsent",
     "goodput\nMB/s",
     "resends",
     "communication\ns (share)",
@@ -26,6 +28,23 @@ pub fn render_table(single: &WorkerReport, runs: &[Run]) -> String {
         for worker in &run.workers {
             table.add_row(row(format!("{}, {}", run.name, worker.rank), worker));
         }
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// What the aggregator counted, a column a run.
+pub fn render_counters(runs: &[Run]) -> String {
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.counters.keys()).collect();
+    let mut header = vec!["counter"];
+    header.extend(runs.iter().map(|run| run.name.as_str()));
+    let mut table = new_table(&header);
+    for name in names {
+        let mut row = vec![name.replace('_', " ")];
+        row.extend(runs.iter().map(|run| run.counters.get(name).unwrap_or(&0).to_string()));
+        table.add_row(row);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -65,7 +84,7 @@ fn row(name: String, worker: &WorkerReport) -> [String; 10] {
         format!("{:.4}", worker.final_loss()),
         shared(worker.all_reduces.to_string()),
         shared(megabytes(worker.reduced_bytes as f64)),
-        shared(megabytes(worker.traffic.sent_bytes as f64)),
+        shared(worker.traffic.packets_sent.to_string()),
         shared(megabytes(worker.mean_goodput())),
         shared(worker.traffic.resends.to_string()),
         shared(format!(
@@ -103,6 +122,7 @@ mod tests {
         let runs = [Run {
             name: "udp".to_owned(),
             workers: vec![worker(0), worker(1)],
+            counters: [("wants_sent".to_owned(), 5)].into(),
         }];
         let text = render_table(&single, &runs);
         for part in [
@@ -115,6 +135,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "no '{part}' in\n{text}");
         }
+    }
+
+    #[test]
+    fn counters_of_all_runs_stand_side_by_side() {
+        let run = |name: &str, counters: &[(&str, u64)]| Run {
+            name: name.to_owned(),
+            workers: Vec::new(),
+            counters: counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        };
+        let text = render_counters(&[run("calm", &[]), run("foul", &[("wants_sent", 5)])]);
+        let row = text.lines().find(|line| line.contains("wants sent")).unwrap();
+        let cells: Vec<_> = row.split_whitespace().filter(|cell| cell.parse::<u64>().is_ok()).collect();
+        assert_eq!(cells, ["0", "5"]);
     }
 
     #[test]

@@ -130,6 +130,11 @@ pub struct TrainOutcome {
     pub wall_seconds: f64,
 }
 
+/// The parameters that training begins with, alike in every process that is given the same seed.
+pub fn initial_parameters(config: &TrainConfig) -> Vec<f32> {
+    Mlp::new(&WIDTHS).initial_parameters(config.seed)
+}
+
 /// Trains as worker `rank` of `world`, and calls `progress` after each epoch.
 ///
 /// The baseline is the same call with [`NoReduce`](super::NoReduce) in a world of one.

@@ -1,0 +1,78 @@
+//! The aggregator of a command: one in this process, or one that runs elsewhere.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use agg_control::ControlClient;
+use udp_host::{HostConfig, UdpHost};
+
+use crate::failure::Failure;
+
+/// How long a command waits for an aggregator that was named: it should be there already.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// An aggregator that answers.
+#[derive(Debug)]
+pub struct Aggregator {
+    address: String,
+    client: ControlClient,
+    /// Stops with this value.
+    embedded: Option<UdpHost>,
+}
+
+impl Aggregator {
+    /// The one at `address`, or a new one in this process, on loopback, with this many shards.
+    pub fn find(address: Option<&str>, shards: u16) -> Result<Self, Failure> {
+        let (address, embedded) = match address {
+            Some(address) => (address.to_owned(), None),
+            None => {
+                let host = UdpHost::start(&HostConfig { shards, ..HostConfig::loopback() })?;
+                (host.control_addr().to_string(), Some(host))
+            }
+        };
+        let client = connect(&address)?;
+        Ok(Self { address, client, embedded })
+    }
+
+    /// Where ranks register.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether it is in this process.
+    pub fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    /// What it has counted, over all shards and jobs since it started.
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        Ok(self.client.status()?.total.into_iter().collect())
+    }
+}
+
+/// Connects to an aggregator that should be running.
+pub fn connect(address: &str) -> Result<ControlClient, Failure> {
+    Ok(ControlClient::connect(address, None, PATIENCE)?)
+}
+
+/// What was counted between two looks, without what was not.
+pub fn counted(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let since = |(name, after): (&String, &u64)| {
+        let before = before.get(name).copied().unwrap_or(0);
+        (name.clone(), after.wrapping_sub(before))
+    };
+    after.iter().map(since).filter(|(_, count)| *count > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changed_is_counted() {
+        let look = |merged, wants| {
+            BTreeMap::from([("merged".to_owned(), merged), ("wants".to_owned(), wants)])
+        };
+        assert_eq!(counted(&look(3, 1), &look(10, 1)), BTreeMap::from([("merged".to_owned(), 7)]));
+    }
+}

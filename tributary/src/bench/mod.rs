@@ -1,0 +1,13 @@
+//! Measuring operations: what each rank does, and how its figures are shown.
+
+mod element;
+mod gather;
+mod measure;
+mod report;
+mod setup;
+mod table;
+
+pub use measure::measure;
+pub use report::{Message, SizeReport};
+pub use setup::{Dtype, Setup};
+pub use table::{about, header, row};

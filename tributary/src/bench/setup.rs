@@ -1,0 +1,75 @@
+//! What each rank of a benchmark is told.
+
+use std::fmt;
+use std::time::Duration;
+
+use agg_worker::Config;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use udp_io::{FaultConfig, Probability};
+
+/// What is summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// Block fixed point
+    F32,
+    /// Wrapping sums
+    I32,
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::I32 => "i32",
+        })
+    }
+}
+
+/// What a rank is told; the same for all ranks of a world, but for the rank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// This rank.
+    pub rank: u32,
+    /// Ranks in the world.
+    pub size: u32,
+    /// The world's name.
+    pub world: String,
+    /// The aggregator, `host:port`.
+    pub aggregator: String,
+    /// Bytes of each tensor, one after the other.
+    pub bytes: Vec<u64>,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Measured iterations; `None`: as many as take about two seconds.
+    pub iterations: Option<u32>,
+    /// Iterations before those.
+    pub warmup: u32,
+    /// Share of packets to lose in each direction, 0..=1.
+    pub loss: f64,
+    /// Values in a chunk; `None`: negotiated.
+    pub lanes: Option<u32>,
+    /// Chunks in flight on each stream; `None`: negotiated.
+    pub window: Option<u32>,
+    /// Streams; `None`: as many as the aggregator has shards.
+    pub streams: Option<u16>,
+    /// How long to wait for the aggregator or another rank.
+    pub timeout: Duration,
+}
+
+impl Setup {
+    /// The same for the communicator.
+    pub fn config(&self) -> Config {
+        let loss = Probability::new(self.loss).unwrap_or_default();
+        Config {
+            timeout: self.timeout,
+            connect_timeout: self.timeout,
+            lanes: self.lanes,
+            window: self.window,
+            streams: self.streams,
+            faults: FaultConfig { loss, seed: 1, ..FaultConfig::default() },
+            ..Config::new(self.world.clone(), self.rank, self.size).with_aggregator(self.aggregator.clone())
+        }
+    }
+}

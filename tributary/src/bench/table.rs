@@ -1,0 +1,94 @@
+//! The figures for a terminal, row by row as they come.
+
+use super::report::SizeReport;
+use crate::args::human;
+
+const COLUMNS: [(&str, &str); 11] = [
+    ("size", ""),
+    ("iterations", ""),
+    ("median", ""),
+    ("min", ""),
+    ("max", ""),
+    ("bandwidth", "GB/s"),
+    ("", "Gbit/s"),
+    ("workers' CPU", "an iteration"),
+    ("aggregator's", "an iteration"),
+    ("packets", "sent"),
+    ("chunks", "resent"),
+];
+
+/// What all rows have in common, in one line.
+pub fn about(report: &SizeReport, aggregator: &str) -> String {
+    let SizeReport { ranks, dtype, lanes, window, streams, loss, .. } = report;
+    let loss = if *loss > 0.0 { format!(", {} % loss injected each way", 100.0 * loss) } else { String::new() };
+    let plural = if *streams == 1 { "" } else { "s" };
+    format!(
+        "all-reduce of {dtype}, {ranks} workers, aggregator {aggregator}, {streams} stream{plural}, chunks of {lanes} \
+         values, window {window}{loss}"
+    )
+}
+
+/// The column heads, two lines.
+pub fn header() -> String {
+    let upper = COLUMNS.map(|(upper, _)| upper.to_owned());
+    let lower = COLUMNS.map(|(_, lower)| lower.to_owned());
+    format!("{}\n{}", align(&upper), align(&lower))
+}
+
+/// One size.
+pub fn row(report: &SizeReport) -> String {
+    align(&[
+        human(report.bytes),
+        report.iterations.to_string(),
+        time(report.median_seconds),
+        time(report.min_seconds),
+        time(report.max_seconds),
+        format!("{:.3}", report.algbw_gbyte_per_second),
+        format!("{:.2}", report.algbw_gbit_per_second),
+        time(report.worker_cpu_seconds),
+        report.aggregator_cpu_seconds.map_or("-".to_owned(), time),
+        report.packets_sent.to_string(),
+        report.resends.to_string(),
+    ])
+}
+
+fn align(cells: &[String; COLUMNS.len()]) -> String {
+    let widths = [9, 11, 9, 9, 9, 10, 7, 13, 13, 9, 7];
+    let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
+    cells.collect::<Vec<_>>().join(" ")
+}
+
+/// Three digits and a unit.
+fn time(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (1e3 * s, "ms"),
+        s => (1e6 * s, "µs"),
+    };
+    let digits = if value >= 100.0 { 0 } else if value >= 10.0 { 1 } else { 2 };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::setup;
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (seconds, text) in [(0.0, "0.00 µs"), (12.34e-6, "12.3 µs"), (0.1234, "123 ms"), (2.0, "2.00 s")] {
+            assert_eq!(time(seconds), text);
+        }
+    }
+
+    #[test]
+    fn rows_stand_under_their_heads() {
+        let mut report = SizeReport::new(&setup(), 100 << 20, &[vec![9; 8], vec![9; 8]], &Default::default());
+        let widths = |text: &str| text.lines().map(|line| line.chars().count()).collect::<Vec<_>>();
+        assert_eq!(widths(&header()), vec![widths(&row(&report))[0]; 2]);
+        assert!(row(&report).contains(" - "));
+        report.aggregator_cpu_seconds = Some(0.5);
+        assert!(row(&report).contains("500 ms"));
+        assert!(about(&report, "at a:1").contains("1 % loss"));
+    }
+}

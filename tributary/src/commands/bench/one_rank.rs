@@ -1,0 +1,42 @@
+//! One rank of a benchmark whose other ranks run elsewhere.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::show::Show;
+use crate::bench::{Message, Setup, measure};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How often Ctrl-C is looked for, and how long the rank may then take to tell the others.
+const LOOK_UP: Duration = Duration::from_millis(50);
+const FAREWELL: Duration = Duration::from_secs(2);
+
+pub fn run(setup: Setup, interrupt: &Interrupt, json: bool) -> Result<(), Failure> {
+    let (rank, size) = (setup.rank, setup.size);
+    let interrupted = interrupt.clone();
+    let measuring = thread::Builder::new().name("rank".to_owned()).spawn(move || {
+        let mut show = Show::new(json, setup.aggregator.clone());
+        let go_on = || interrupted.check();
+        measure(&setup, go_on, |message| match message {
+            Message::Size(report) if setup.rank == 0 => show.report(&report),
+            Message::Size(_) | Message::Timing => Ok(()),
+        })
+    });
+    let measuring = measuring.map_err(Failure::io("start a thread"))?;
+    // A rank that waits for others cannot be asked to stop: after a while the process ends without it.
+    while !measuring.is_finished() && !interrupt.wait_timeout(LOOK_UP) {}
+    let interrupted_at = Instant::now();
+    while !measuring.is_finished() && interrupted_at.elapsed() < FAREWELL {
+        thread::sleep(LOOK_UP);
+    }
+    if !measuring.is_finished() {
+        return Err(Failure::Interrupted);
+    }
+    let ended = || Failure::Io { what: "measure".to_owned(), source: std::io::Error::other("its thread failed") };
+    measuring.join().unwrap_or_else(|_| Err(ended()))?;
+    if rank != 0 {
+        eprintln!("rank {rank} of {size} is done: rank 0 shows the figures");
+    }
+    Ok(())
+}

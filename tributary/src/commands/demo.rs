@@ -1,0 +1,78 @@
+//! `tributary demo`: trains with worker processes, and proves that the sums are right.
+
+mod plan;
+mod progress;
+mod results;
+mod training;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tributary::demo::{CheckLimits, TrainConfig, compare};
+use udp_io::Probability;
+
+use self::progress::Progress;
+use self::results::Results;
+use crate::aggregator::Aggregator;
+use crate::args::{seconds, world_size};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// The arguments of `tributary demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tributary demo
+  tributary demo --workers 8 --loss 1%
+  tributary demo --aggregator 10.0.0.1:4600 --out curves")]
+pub struct Demo {
+    /// Worker processes, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = world_size())]
+    workers: u32,
+    /// Passes over the training images
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    epochs: u32,
+    /// Share of packets to lose on purpose in each direction, like 1%
+    #[arg(long, value_name = "SHARE", default_value_t)]
+    loss: Probability,
+    /// A running aggregator's control address; without it, one is started for the demo
+    #[arg(long, value_name = "HOST:PORT")]
+    aggregator: Option<String>,
+    /// Directory for the curves [default: tributary-demo in the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Decides the first weights, the order of images, and which packets are lost
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How long a worker waits for the aggregator or another worker, in seconds
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
+    timeout: Duration,
+    /// One JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+impl Demo {
+    /// Trains, compares, reports. An error also when a check fails.
+    pub fn run(&self) -> Result<(), Failure> {
+        let interrupt = Interrupt::watch()?;
+        let aggregator = Aggregator::find(self.aggregator.as_deref(), 1)?;
+        let train =
+            TrainConfig { epochs: self.epochs as usize, seed: self.seed, ..TrainConfig::default() };
+        let plans = plan::runs(self.loss, self.seed);
+        let progress = Progress::new((plans.len() + 1) * train.epochs);
+        let single = training::alone(&train, &interrupt, &progress)?;
+        let mut runs = Vec::with_capacity(plans.len());
+        for (index, plan) in plans.iter().enumerate() {
+            let setups = plan.setups(index, self.workers as usize, aggregator.address(), &train, self.timeout);
+            runs.push(training::together(&plan.name, &setups, &aggregator, &interrupt, &progress)?);
+        }
+        progress.finish();
+        let checks = compare(&single, &runs, CheckLimits::for_epochs(train.epochs));
+        let results = Results { single, runs, checks };
+        let curves = results.write_curves(self.out.as_deref())?;
+        if self.json { results.print_json(&curves)? } else { results.print(&aggregator, &curves)? }
+        results.verdict()
+    }
+}

@@ -1,0 +1,75 @@
+//! What a demo shows at its end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tributary::demo::{
+    Check, Run, WorkerReport, render_checks, render_counters, render_svg, render_table,
+};
+
+use crate::aggregator::Aggregator;
+use crate::failure::Failure;
+use crate::output;
+
+/// The trainings of a demo and what they prove.
+#[derive(Debug)]
+pub struct Results {
+    /// One process.
+    pub single: WorkerReport,
+    /// Worker processes.
+    pub runs: Vec<Run>,
+    /// What must hold.
+    pub checks: Vec<Check>,
+}
+
+impl Results {
+    /// Draws the first run beside one process; returns the file.
+    pub fn write_curves(&self, directory: Option<&Path>) -> Result<PathBuf, Failure> {
+        let directory = directory.map_or_else(|| std::env::temp_dir().join("tributary-demo"), Path::to_owned);
+        let workers = self.runs.first().map_or(&[][..], |run| &run.workers);
+        let svg = render_svg(&self.single, workers)?;
+        let path = directory.join("training.svg");
+        let written = fs::create_dir_all(&directory).and_then(|()| fs::write(&path, svg));
+        written.map_err(|source| Failure::Write { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// Tables.
+    pub fn print(&self, aggregator: &Aggregator, curves: &Path) -> Result<(), Failure> {
+        let place = if aggregator.is_embedded() { "in this process, at" } else { "at" };
+        let workers = self.runs.first().map_or(0, |run| run.workers.len());
+        output::line(&format!(
+            "{workers} worker processes, aggregator {place} {}\n\n{}\n\nwhat the aggregator counted\n{}\n\n{}\n\ncurves: {}",
+            aggregator.address(),
+            render_table(&self.single, &self.runs),
+            render_counters(&self.runs),
+            render_checks(&self.checks),
+            curves.display()
+        ))
+    }
+
+    /// One JSON object.
+    pub fn print_json(&self, curves: &Path) -> Result<(), Failure> {
+        let results = json!({
+            "ok": self.failed() == 0,
+            "one_process": self.single,
+            "runs": self.runs,
+            "checks": self.checks,
+            "curves": curves.display().to_string(),
+        });
+        output::line(&results.to_string())
+    }
+
+    fn failed(&self) -> usize {
+        self.checks.iter().filter(|check| !check.ok).count()
+    }
+
+    /// An error if a check failed.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        match self.failed() {
+            0 => Ok(()),
+            failed => Err(Failure::Checks { failed, checks: self.checks.len() }),
+        }
+    }
+}
