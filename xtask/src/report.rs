@@ -67,10 +67,10 @@ fn numbers(step: &Step) -> String {
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
-    // Silence must not look like success.
-    if shown.is_empty() {
-        "no tests".into()
-    } else {
-        shown.join(", ")
+    match (shown.is_empty(), step.notes.is_empty()) {
+        (false, _) => shown.join(", "),
+        // Silence must not look like success.
+        (true, true) => "no tests".into(),
+        (true, false) => "not run".into(),
     }
 }
