@@ -173,6 +173,37 @@ fn bits_are_those_of_fair_weather() {
     }
 }
 
+/// As many workers as a set has bits, and a sum that needs all the headroom.
+#[test]
+fn sixty_four_workers_sum_alike() {
+    let seed = 3;
+    println!("seed {seed}");
+    let mut cluster = Cluster::new(
+        64,
+        4,
+        16,
+        0,
+        Weather {
+            restart: 1,
+            restarts: 2,
+            ..Weather::FOUL
+        },
+        seed,
+    );
+    let mut random = Random::new(seed);
+    cluster.all_reduce(
+        (0..64)
+            .map(|_| Values::F32(vec![1.0_f32.next_down(); 40]))
+            .collect(),
+    );
+    cluster.all_reduce(
+        (0..64)
+            .map(|_| Values::F32(random.floats(100, -20, 20)))
+            .collect(),
+    );
+    cluster.all_reduce((0..64).map(|_| Values::I32(random.integers(100))).collect());
+}
+
 /// R-OP-4: whatever different operations the ranks call after those that they agreed on, each of them is told.
 #[test]
 fn op_4_ranks_that_disagree_all_fail() {
