@@ -78,6 +78,16 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         self.jobs.get(&key).map(|entry| entry.members.as_slice())
     }
 
+    /// The slot memory of all jobs: heads and values. To inspect it, or to save it.
+    pub fn memory(&self) -> (&[Head], &[i32]) {
+        (self.heads.as_ref(), self.values.as_ref())
+    }
+
+    /// The slot memory of all jobs, to restore what [`Self::memory`] gave under the same jobs.
+    pub fn memory_mut(&mut self) -> (&mut [Head], &mut [i32]) {
+        (self.heads.as_mut(), self.values.as_mut())
+    }
+
     /// Takes a job in: reserves and empties its slots.
     pub fn admit(&mut self, config: &JobConfig) -> Result<(), AdmitError> {
         if config.members.is_empty() || config.members.iter().any(|member| member.set.is_empty()) {

@@ -261,6 +261,12 @@ impl Head {
         }
     }
 
+    /// The same without the time of the last Want, which only paces the next: what a tool that compares states, such
+    /// as a model checker, wants to compare.
+    pub fn without_time(&self) -> Self {
+        Self { wanted_at: 0, ..self.clone() }
+    }
+
     /// Whether results of this slot carry values.
     #[inline(always)]
     pub fn has_values(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::{Abort, AbortCause, MemberSet, Nanos, Operation};
 
 /// Why an operation ended without a result. The worker cannot be used afterwards: its place in the stream of chunks
 /// is no longer that of the others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Failure {
     /// The aggregator said nothing at all for the whole timeout.
     AggregatorSilent {

@@ -6,12 +6,14 @@
 
 mod failure;
 mod plan;
+mod protocol_state;
 mod reordering;
 mod rtt;
 mod tensor;
 mod window;
 
 pub use failure::Failure;
+pub use protocol_state::ProtocolState;
 pub use tensor::Tensor;
 pub use window::SlotState;
 
@@ -326,10 +328,12 @@ where
         state.finished = state.chunk + 1;
         state.outstanding = false;
         state.answer = false;
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
+        // round trip nor what has been overtaken.
         if state.sends == 1 {
             self.rtt.measured(now.saturating_sub(state.sent_at));
+            self.answered_order = self.answered_order.max(state.order);
         }
-        self.answered_order = self.answered_order.max(state.order);
         self.to_send.remove(slots, header.slot);
         self.in_flight.remove(slots, header.slot);
         self.rtt.heard();
@@ -373,7 +377,6 @@ where
             self.stats.stale += 1;
             return;
         }
-        let rtt = self.rtt.smoothed();
         let slot = header.slot;
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.kept.is_some_and(|kept| kept.round == header.round) {
@@ -388,8 +391,8 @@ where
         }
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         state.present = Some(header.set);
-        // Our contribution may be on its way still: give it half a round trip.
-        let overdue = now.saturating_sub(state.sent_at) > rtt / 2;
+        // Our contribution may be on its way still.
+        let overdue = now.saturating_sub(state.sent_at) >= self.rtt.overdue();
         if !header.set.contains(self.config.member) && overdue && self.in_flight.contains(self.slots.as_ref(), slot) {
             self.stats.resent_wanted += 1;
             self.requeue(slot);
@@ -479,7 +482,7 @@ where
         while let Some(slot) = self.in_flight.first() {
             let state = &self.slots.as_ref()[usize::from(slot)];
             let overtaken = state.order + self.reordering.window() < self.answered_order;
-            if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.smoothed() {
+            if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
                 break;
             }
             self.stats.resent_overtaken += 1;

@@ -6,7 +6,7 @@ use crate::Nanos;
 const INITIAL_RTO: Nanos = 50_000_000;
 /// Below this the timer would fire on the jitter of a scheduler. RFC 6298 has 1 s, for the Internet; a resend
 /// here costs one packet.
-const MIN_RTO: Nanos = 2_000_000;
+const MIN_RTO: Nanos = 4_000_000;
 /// Backing off ends here: a member that is merely late is noticed within this time of its return.
 const MAX_RTO: Nanos = 500_000_000;
 
@@ -36,6 +36,11 @@ impl Rtt {
     /// The smoothed round trip; 0 before the first measurement.
     pub(super) fn smoothed(&self) -> Nanos {
         self.smoothed.unwrap_or(0)
+    }
+
+    /// How long after a send an answer is late: the round trip and twice its variation.
+    pub(super) fn overdue(&self) -> Nanos {
+        self.smoothed() + 2 * self.variation
     }
 
     /// How long after a send the oldest chunk in flight is sent again.

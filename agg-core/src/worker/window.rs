@@ -57,6 +57,15 @@ impl Default for SlotState {
     }
 }
 
+impl SlotState {
+    /// All but what only paces sending (see [`super::ProtocolState`]): of the lists, whether the slot is in them.
+    pub(super) fn without_time(&self) -> impl Eq + core::hash::Hash + use<> {
+        let listed = self.links.map(|links| links.linked);
+        let waits = (self.chunk, self.outstanding, self.sends > 0);
+        (self.kept, self.finished, waits, self.answer, self.exponent, listed)
+    }
+}
+
 /// A doubly linked list through the slots, so that moving one costs the same in a window of any size.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct List {
