@@ -1,0 +1,132 @@
+//! What a worker may send: every field of each packet, when it is due, and when nothing is left.
+
+use std::collections::BTreeSet;
+
+use super::Watch;
+use crate::ModelSum;
+use crate::harness::Values;
+use crate::packet::{DATA, ModelPacket, to_bytes};
+
+impl Watch {
+    /// R-WANT-1: what was asked for, as it was kept.
+    pub(super) fn check_answer(&mut self, packet: &ModelPacket) {
+        let kept = self
+            .kept
+            .get(&packet.slot)
+            .expect("only kept results are sent up");
+        let as_sent = ModelPacket {
+            up: true,
+            member: self.member,
+            epoch: self.epoch,
+            ..kept.clone()
+        };
+        assert_eq!(packet, &as_sent, "left: sent, right: kept");
+        assert!(self.owed.remove(&packet.slot), "nobody asked for {packet:?}");
+    }
+
+    pub(super) fn check_contribution(&mut self, packet: &ModelPacket) {
+        let index = self
+            .index_at(packet.slot, packet.round)
+            .expect("a chunk of the operation");
+        let current = self.current.as_ref().expect("an operation");
+        assert!(
+            !self.finished.contains(&index),
+            "chunk {index} has its result already"
+        );
+        for earlier in current.waits_for(index, self.window()) {
+            assert!(
+                self.finished.contains(&earlier),
+                "chunk {index} is sent before the result of {earlier}"
+            );
+        }
+        let workers = self.job.members.len() as u32;
+        let header_only = index < current.headers;
+        let block = |index: u64| match &current.input {
+            Values::F32(values) => values
+                .chunks(self.job.lanes)
+                .nth(index as usize)
+                .unwrap_or_default(),
+            _ => &[],
+        };
+        let (scale, values, nonfinite) = match &current.input {
+            _ if header_only => (None, Vec::new(), false),
+            Values::I32(values) => (
+                None,
+                values
+                    .chunks(self.job.lanes)
+                    .nth(index as usize)
+                    .unwrap()
+                    .to_vec(),
+                false,
+            ),
+            Values::F32(_) => {
+                // R-NUM-3: the exponent came with the result of the chunk L before.
+                let scale = self.exponents[&(index - current.headers)];
+                let block = block(index - current.headers);
+                let values = block
+                    .iter()
+                    .map(|x| ModelSum::quantize(*x, scale, workers))
+                    .collect();
+                (scale, values, block.iter().any(|x| !x.is_finite()))
+            }
+            Values::Barrier => panic!("a barrier has no values"),
+        };
+        let mut padded = values;
+        padded.resize(if header_only { 0 } else { self.job.lanes }, 0);
+        let as_specified = ModelPacket {
+            kind: DATA,
+            up: true,
+            result: false,
+            resend: self.waiting.contains_key(&index),
+            nonfinite,
+            header_only,
+            member: self.member,
+            slot: packet.slot,
+            key: self.job.key,
+            epoch: self.epoch,
+            round: packet.round,
+            set: BTreeSet::from([self.member]),
+            workers: 1,
+            scale,
+            next: if index < current.data {
+                ModelSum::exponent(block(index))
+            } else {
+                None
+            },
+            op: current.input.op(),
+            op_seq: current.op_seq,
+            rest: to_bytes(&padded),
+        };
+        assert_eq!(
+            packet, &as_specified,
+            "chunk {index}; left: sent, right: specified"
+        );
+        self.waiting.insert(index, packet.clone());
+    }
+
+    /// It has nothing to send: then whatever may be sent was sent, to the current epoch.
+    pub(super) fn check_nothing_left_to_send(&self) {
+        let Some(current) = self.current.as_ref().filter(|_| self.worker.failure().is_none()) else {
+            return;
+        };
+        assert!(
+            self.owed.is_empty(),
+            "R-WANT-1: results of slots {:?} were not sent",
+            self.owed
+        );
+        for index in 0..current.total() {
+            let ready = current
+                .waits_for(index, self.window())
+                .iter()
+                .all(|index| self.finished.contains(index));
+            let sent = self.waiting.get(&index).map(|packet| packet.epoch);
+            if ready && !self.finished.contains(&index) {
+                assert_eq!(
+                    sent,
+                    Some(self.epoch),
+                    "R-OP-3, R-EPOCH-3: chunk {index} was not sent to this epoch"
+                );
+            }
+        }
+    }
+}
