@@ -26,12 +26,19 @@ impl Aggregator {
         let (address, embedded) = match address {
             Some(address) => (address.to_owned(), None),
             None => {
-                let host = UdpHost::start(&HostConfig { shards, ..HostConfig::loopback() })?;
+                let host = UdpHost::start(&HostConfig {
+                    shards,
+                    ..HostConfig::loopback()
+                })?;
                 (host.control_addr().to_string(), Some(host))
             }
         };
         let client = connect(&address)?;
-        Ok(Self { address, client, embedded })
+        Ok(Self {
+            address,
+            client,
+            embedded,
+        })
     }
 
     /// Where ranks register.
@@ -70,9 +77,11 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_counted() {
-        let look = |merged, wants| {
-            BTreeMap::from([("merged".to_owned(), merged), ("wants".to_owned(), wants)])
-        };
-        assert_eq!(counted(&look(3, 1), &look(10, 1)), BTreeMap::from([("merged".to_owned(), 7)]));
+        let look =
+            |merged, wants| BTreeMap::from([("merged".to_owned(), merged), ("wants".to_owned(), wants)]);
+        assert_eq!(
+            counted(&look(3, 1), &look(10, 1)),
+            BTreeMap::from([("merged".to_owned(), 7)])
+        );
     }
 }

@@ -14,7 +14,12 @@ use crate::output;
 pub fn setup<S: DeserializeOwned>() -> Result<S, Failure> {
     let mut line = String::new();
     let by_hand = io::stdin().is_terminal();
-    if by_hand || io::stdin().read_line(&mut line).map_err(Failure::io("read the worker's setup"))? == 0 {
+    if by_hand
+        || io::stdin()
+            .read_line(&mut line)
+            .map_err(Failure::io("read the worker's setup"))?
+            == 0
+    {
         return Err(Failure::NotForHands);
     }
     let setup = serde_json::from_str(&line).map_err(|reason| Failure::Protocol { line, reason })?;
@@ -31,7 +36,9 @@ pub fn setup<S: DeserializeOwned>() -> Result<S, Failure> {
 
 /// Tells the parent something.
 pub fn say<M: Serialize>(message: &M) -> Result<(), Failure> {
-    let line = serde_json::to_string(message)
-        .map_err(|reason| Failure::Protocol { line: "a message to be written".to_owned(), reason })?;
+    let line = serde_json::to_string(message).map_err(|reason| Failure::Protocol {
+        line: "a message to be written".to_owned(),
+        reason,
+    })?;
     output::line(&line)
 }

@@ -6,6 +6,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::commands::Command;
+use crate::output;
 
 /// Sums gradients inside the network.
 #[derive(Debug, Parser)]
@@ -33,7 +34,7 @@ pub fn parse() -> Result<Cli, ExitCode> {
             ExitCode::from(error.exit_code() as u8)
         }
         _ => {
-            eprintln!("tributary: {}", one_line(&error.to_string()));
+            output::note(&format!("tributary: {}", one_line(&error.to_string())));
             ExitCode::from(2)
         }
     })
@@ -67,8 +68,12 @@ mod tests {
     fn a_wrong_argument_is_one_line() {
         let error = Cli::try_parse_from(["tributary", "demo", "--workers", "65"]).unwrap_err();
         let line = one_line(&error.to_string());
-        assert!(line.contains("65 is not in 1..=64") && !line.contains('\n'), "{line}");
-        let missing = "error: the following were not provided:\n  --rank <R>\n\nUsage: x\n\nFor more information";
+        assert!(
+            line.contains("65 is not in 1..=64") && !line.contains('\n'),
+            "{line}"
+        );
+        let missing =
+            "error: the following were not provided:\n  --rank <R>\n\nUsage: x\n\nFor more information";
         assert_eq!(
             one_line(missing),
             "the following were not provided: --rank <R> (--help shows what can be given)"

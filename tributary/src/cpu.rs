@@ -7,7 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// What all threads of this process have used so far, in user and system mode.
 pub fn process_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+    Duration::new(
+        time.tv_sec.try_into().unwrap_or(0),
+        time.tv_nsec.try_into().unwrap_or(0),
+    )
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub enum Failure {
     Control(#[from] agg_control::ControlError),
     /// This rank cannot go on.
     #[error(transparent)]
-    Rank(#[from] agg_worker::Error),
+    Rank(Box<agg_worker::Error>),
     /// Training stopped.
     #[error("{who}: {reason}")]
     Training {
@@ -57,7 +57,9 @@ pub enum Failure {
         expected: String,
     },
     /// A tensor does not fit in memory.
-    #[error("no memory for a tensor of {bytes} bytes in each worker: give a smaller --bytes or fewer workers")]
+    #[error(
+        "no memory for a tensor of {bytes} bytes in each worker: give a smaller --bytes or fewer workers"
+    )]
     Memory {
         /// Size of the tensor.
         bytes: u64,
@@ -100,7 +102,9 @@ pub enum Failure {
         reason: serde_json::Error,
     },
     /// A worker command was started by hand.
-    #[error("this command is how tributary starts its workers: run `tributary demo` or `tributary bench` instead")]
+    #[error(
+        "this command is how tributary starts its workers: run `tributary demo` or `tributary bench` instead"
+    )]
     NotForHands,
     /// Something cannot be written or read.
     #[error("cannot {what}: {source}")]
@@ -132,6 +136,12 @@ pub enum Failure {
     /// Ctrl-C, or a signal that asks the same.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<agg_worker::Error> for Failure {
+    fn from(error: agg_worker::Error) -> Self {
+        Self::Rank(Box::new(error))
+    }
 }
 
 impl Failure {

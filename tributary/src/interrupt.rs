@@ -17,8 +17,10 @@ impl Interrupt {
         let interrupt = Self::default();
         let raised = interrupt.clone();
         let watching = ctrlc::set_handler(move || raised.raise());
-        watching
-            .map_err(|error| Failure::Io { what: "watch for Ctrl-C".into(), source: std::io::Error::other(error) })?;
+        watching.map_err(|error| Failure::Io {
+            what: "watch for Ctrl-C".into(),
+            source: std::io::Error::other(error),
+        })?;
         Ok(interrupt)
     }
 
@@ -35,7 +37,11 @@ impl Interrupt {
 
     /// An error if the command should end.
     pub fn check(&self) -> Result<(), Failure> {
-        if self.is_raised() { Err(Failure::Interrupted) } else { Ok(()) }
+        if self.is_raised() {
+            Err(Failure::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Waits until the command should end, at most for `limit`; returns whether it should.

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     match cli.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tributary: {}", failure.to_string().replace('\n', " "));
+            output::note(&format!("tributary: {}", failure.to_string().replace('\n', " ")));
             failure.exit_code()
         }
     }

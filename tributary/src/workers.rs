@@ -34,9 +34,15 @@ struct Worker {
 
 #[derive(Debug)]
 enum Event {
-    Line { rank: usize, line: String },
+    Line {
+        rank: usize,
+        line: String,
+    },
     /// The worker closed its output: it has ended, or is about to. With what it said on standard error.
-    End { rank: usize, errors: String },
+    End {
+        rank: usize,
+        errors: String,
+    },
 }
 
 impl Workers {
@@ -44,10 +50,15 @@ impl Workers {
     pub fn spawn<S: Serialize>(command: &str, setups: &[S]) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(Failure::io("find the program itself"))?;
         let (sender, events) = channel();
-        let mut started = Self { workers: Vec::with_capacity(setups.len()), events };
+        let mut started = Self {
+            workers: Vec::with_capacity(setups.len()),
+            events,
+        };
         for (rank, setup) in setups.iter().enumerate() {
-            let setup = serde_json::to_string(setup)
-                .map_err(|reason| Failure::Protocol { line: "a setup to be written".to_owned(), reason })?;
+            let setup = serde_json::to_string(setup).map_err(|reason| Failure::Protocol {
+                line: "a setup to be written".to_owned(),
+                reason,
+            })?;
             let mut child = Command::new(&program)
                 .arg(command)
                 // Ctrl-C goes to a terminal's foreground group: to the parent alone, which then ends the workers.
@@ -65,7 +76,8 @@ impl Workers {
             }
             started.workers.push(Worker { child, _stdin: stdin });
             if let (Some(stdout), Some(stderr)) = pipes {
-                listen(rank, stdout, stderr, sender.clone()).map_err(|source| Failure::Spawn { rank, source })?;
+                listen(rank, stdout, stderr, sender.clone())
+                    .map_err(|source| Failure::Spawn { rank, source })?;
             }
         }
         Ok(started)
@@ -96,22 +108,35 @@ impl Workers {
 
     fn reap(&mut self, rank: usize, errors: &str) -> Result<(), Failure> {
         let child = &mut self.workers[rank].child;
-        let status = child.wait().map_err(Failure::io(format!("wait for worker {rank}")))?;
+        let status = child
+            .wait()
+            .map_err(Failure::io(format!("wait for worker {rank}")))?;
         if status.success() {
             return Ok(());
         }
-        if let Some(line) = errors.lines().rev().find_map(|line| line.strip_prefix(ERROR_PREFIX)) {
+        if let Some(line) = errors
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix(ERROR_PREFIX))
+        {
             return Err(Failure::Worker(line.to_owned()));
         }
         if !errors.trim().is_empty() {
             let said = errors.split_whitespace().collect::<Vec<_>>().join(" ");
-            return Err(Failure::Worker(format!("worker {rank} ended with {status}: {said}")));
+            return Err(Failure::Worker(format!(
+                "worker {rank} ended with {status}: {said}"
+            )));
         }
         let advice = match status.signal() {
             Some(9) => "was it killed by hand, or for lack of memory?",
             _ => "run again to see whether it repeats",
         };
-        Err(Failure::WorkerDied { rank, process: child.id(), status, advice })
+        Err(Failure::WorkerDied {
+            rank,
+            process: child.id(),
+            status,
+            advice,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum PortError {
     /// Another socket holds the address.
-    #[error("address {addr} is in use: another aggregator? choose another with --port")]
+    #[error("address {addr} is in use: another aggregator? choose another port")]
     InUse {
         /// The address asked for.
         addr: SocketAddr,
@@ -24,7 +24,7 @@ pub enum PortError {
     },
     /// The process may not bind this address.
     #[error(
-        "not permitted to bind {addr}: ports below 1024 need privileges, choose a higher one with --port"
+        "not permitted to bind {addr}: ports below 1024 need privileges, choose a higher one"
     )]
     NotPermitted {
         /// The address asked for.

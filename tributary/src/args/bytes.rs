@@ -66,12 +66,19 @@ impl FromStr for TensorSize {
             None => (trimmed.as_str(), 1),
         };
         let number: u64 = number.parse().map_err(|_| syntax())?;
-        let given = number.checked_mul(scale).filter(|&bytes| bytes <= 1 << 48).ok_or_else(syntax)?;
+        let given = number
+            .checked_mul(scale)
+            .filter(|&bytes| bytes <= 1 << 48)
+            .ok_or_else(syntax)?;
         if given % ELEMENT == 0 {
             return Ok(Self(given));
         }
         let below = given - given % ELEMENT;
-        Err(SizeError::NotAligned { given, below, above: below + ELEMENT })
+        Err(SizeError::NotAligned {
+            given,
+            below,
+            above: below + ELEMENT,
+        })
     }
 }
 
@@ -81,13 +88,13 @@ impl fmt::Display for TensorSize {
     }
 }
 
-/// Bytes in the largest unit that keeps the number whole, else with one decimal.
+/// Bytes in the largest unit, with one decimal where it is not whole; small odd numbers as they are.
 pub fn human(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, scale)| bytes >= *scale) {
         Some((name, scale)) if bytes.is_multiple_of(*scale) => format!("{} {name}", bytes / scale),
-        Some((name, scale)) => format!("{:.1} {name}", bytes as f64 / *scale as f64),
-        None => format!("{bytes} B"),
+        Some((name, scale)) if bytes >= 10 << 10 => format!("{:.1} {name}", bytes as f64 / *scale as f64),
+        _ => format!("{bytes} B"),
     }
 }
 
@@ -114,9 +121,21 @@ mod tests {
     #[test]
     fn part_of_an_element_names_the_nearest_sizes() {
         let error = "4097".parse::<TensorSize>().unwrap_err();
-        assert_eq!(error, SizeError::NotAligned { given: 4097, below: 4096, above: 4100 });
+        assert_eq!(
+            error,
+            SizeError::NotAligned {
+                given: 4097,
+                below: 4096,
+                above: 4100
+            }
+        );
         assert!(error.to_string().contains("give 4096 or 4100"));
-        assert!("1".parse::<TensorSize>().unwrap_err().to_string().contains("give 0 or 4"));
+        assert!(
+            "1".parse::<TensorSize>()
+                .unwrap_err()
+                .to_string()
+                .contains("give 0 or 4")
+        );
     }
 
     #[test]
@@ -129,7 +148,14 @@ mod tests {
 
     #[test]
     fn sizes_read_well() {
-        for (bytes, text) in [(0, "0 B"), (4, "4 B"), (4096, "4 KiB"), (100 << 20, "100 MiB"), (5000, "4.9 KiB")] {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (4, "4 B"),
+            (4096, "4 KiB"),
+            (100 << 20, "100 MiB"),
+            (5000, "5000 B"),
+            (50_000, "48.8 KiB"),
+        ] {
             assert_eq!(human(bytes), text);
         }
     }

@@ -40,7 +40,9 @@ impl BenchElement for i32 {
     }
 
     fn sum(ranks: u32, iteration: u32, index: usize) -> Self {
-        (0..ranks).fold(0, |sum: i32, rank| sum.wrapping_add(mix(rank, iteration, index) as i32))
+        (0..ranks).fold(0, |sum: i32, rank| {
+            sum.wrapping_add(mix(rank, iteration, index) as i32)
+        })
     }
 }
 
@@ -82,7 +84,11 @@ pub fn check<E: BenchElement>(tensor: &[E], ranks: u32, iteration: u32, look: Lo
     for index in (0..tensor.len()).step_by(step).chain(last) {
         let (found, expected) = (tensor[index], E::sum(ranks, iteration, index));
         if found != expected {
-            return Err(Wrong { index, found, expected });
+            return Err(Wrong {
+                index,
+                found,
+                expected,
+            });
         }
     }
     Ok(())
@@ -109,7 +115,10 @@ mod tests {
         for look in [Look::Full, Look::Sampled] {
             for len in [0, 1, 5000] {
                 assert_eq!(check(&summed::<f32>(len, 64, |a, b| a + b), 64, 3, look), Ok(()));
-                assert_eq!(check(&summed::<i32>(len, 5, i32::wrapping_add), 5, 3, look), Ok(()));
+                assert_eq!(
+                    check(&summed::<i32>(len, 5, i32::wrapping_add), 5, 3, look),
+                    Ok(())
+                );
             }
         }
     }
@@ -117,7 +126,10 @@ mod tests {
     #[test]
     fn a_wrong_element_is_found_and_named() {
         let mut sum = summed::<f32>(5000, 2, |a, b| a + b);
-        assert!(check(&sum, 2, 4, Look::Sampled).is_err(), "an older iteration passes");
+        assert!(
+            check(&sum, 2, 4, Look::Sampled).is_err(),
+            "an older iteration passes"
+        );
         sum[4999] += 1.0;
         let wrong = check(&sum, 2, 3, Look::Sampled).unwrap_err();
         assert_eq!((wrong.index, wrong.found), (4999, wrong.expected + 1.0));

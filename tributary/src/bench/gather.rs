@@ -1,10 +1,12 @@
 //! Everybody's figures to everybody, as one more sum.
 
-use agg_worker::{Communicator, Error};
+use agg_worker::Communicator;
+
+use crate::failure::Failure;
 
 /// The figures of every rank, in order; all give equally many. To the others' zeros each rank adds its own, so that
 /// the sum is exact.
-pub fn gather(world: &mut Communicator, mine: &[u64]) -> Result<Vec<Vec<u64>>, Error> {
+pub fn gather(world: &mut Communicator, mine: &[u64]) -> Result<Vec<Vec<u64>>, Failure> {
     let mut words = vec![0_i32; 2 * mine.len() * world.size() as usize];
     let first = 2 * mine.len() * world.rank() as usize;
     for (pair, figure) in words[first..].chunks_exact_mut(2).zip(mine) {
@@ -14,7 +16,9 @@ pub fn gather(world: &mut Communicator, mine: &[u64]) -> Result<Vec<Vec<u64>>, E
     world.all_reduce(&mut words)?;
     let figures = |rank: usize| {
         let part = &words[2 * mine.len() * rank..2 * mine.len() * (rank + 1)];
-        part.chunks_exact(2).map(|pair| u64::from(pair[0] as u32) | u64::from(pair[1] as u32) << 32).collect()
+        part.chunks_exact(2)
+            .map(|pair| u64::from(pair[0] as u32) | u64::from(pair[1] as u32) << 32)
+            .collect()
     };
     Ok((0..world.size() as usize).map(figures).collect())
 }

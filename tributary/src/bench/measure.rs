@@ -40,7 +40,13 @@ fn size<E: BenchElement>(
     go_on: impl Fn() -> Result<(), Failure>,
     mut say: impl FnMut(Message) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut run = SizeRun::<E> { setup, bytes, tensor: zeros(bytes)?, world, iteration: 0 };
+    let mut run = SizeRun::<E> {
+        setup,
+        bytes,
+        tensor: zeros(bytes)?,
+        world,
+        iteration: 0,
+    };
     let mut warm = RankFigures::default();
     // Without a measured time there is nothing to choose a number by.
     let warmup = setup.warmup.max(u32::from(setup.iterations.is_none()));
@@ -59,14 +65,21 @@ fn size<E: BenchElement>(
         go_on()?;
     }
     let all = gather(run.world, &figures.to_numbers())?;
-    say(Message::Size(SizeReport::new(setup, bytes, &all, &run.world.stats())))
+    say(Message::Size(SizeReport::new(
+        setup,
+        bytes,
+        &all,
+        &run.world.stats(),
+    )))
 }
 
 /// A tensor of zeros; too large a one is an error, not an abort.
 fn zeros<E: BenchElement>(bytes: u64) -> Result<Vec<E>, Failure> {
     let elements = usize::try_from(bytes).map_err(|_| Failure::Memory { bytes })? / size_of::<E>();
     let mut tensor = Vec::new();
-    tensor.try_reserve_exact(elements).map_err(|_| Failure::Memory { bytes })?;
+    tensor
+        .try_reserve_exact(elements)
+        .map_err(|_| Failure::Memory { bytes })?;
     tensor.resize(elements, E::default());
     Ok(tensor)
 }
@@ -93,7 +106,11 @@ impl<E: BenchElement> SizeRun<'_, E> {
         let after = self.world.stats();
         figures.packets += after.packets_sent - stats.packets_sent;
         figures.resends += after.resends - stats.resends;
-        let look = if self.iteration == 0 { Look::Full } else { Look::Sampled };
+        let look = if self.iteration == 0 {
+            Look::Full
+        } else {
+            Look::Sampled
+        };
         check(&self.tensor, self.setup.size, self.iteration, look).map_err(|wrong| Failure::WrongSum {
             rank: self.setup.rank,
             iteration: self.iteration,

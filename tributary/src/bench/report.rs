@@ -86,13 +86,24 @@ impl SizeReport {
     pub fn new(setup: &Setup, bytes: u64, all: &[Vec<u64>], stats: &agg_worker::Stats) -> Self {
         const FIRST_TIME: usize = 3;
         let total = |index: usize| all.iter().filter_map(|rank| rank.get(index)).sum::<u64>();
-        let iterations = all.first().map_or(0, |rank| rank.len().saturating_sub(FIRST_TIME));
-        let slowest = |iteration| all.iter().filter_map(|rank| rank.get(FIRST_TIME + iteration)).max().copied();
+        let iterations = all
+            .first()
+            .map_or(0, |rank| rank.len().saturating_sub(FIRST_TIME));
+        let slowest = |iteration| {
+            all.iter()
+                .filter_map(|rank| rank.get(FIRST_TIME + iteration))
+                .max()
+                .copied()
+        };
         let mut times: Vec<u64> = (0..iterations).filter_map(slowest).collect();
         times.sort_unstable();
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let median_seconds = seconds(median(&times));
-        let rate = if median_seconds > 0.0 { bytes as f64 / median_seconds / 1e9 } else { 0.0 };
+        let rate = if median_seconds > 0.0 {
+            bytes as f64 / median_seconds / 1e9
+        } else {
+            0.0
+        };
         Self {
             operation: "allreduce".to_owned(),
             ranks: setup.size,
@@ -120,7 +131,10 @@ impl SizeReport {
 /// Of sorted times; between the two in the middle where their number is even.
 fn median(sorted: &[u64]) -> u64 {
     let middle = sorted.len() / 2;
-    match (sorted.get(middle), middle.checked_sub(1).and_then(|below| sorted.get(below))) {
+    match (
+        sorted.get(middle),
+        middle.checked_sub(1).and_then(|below| sorted.get(below)),
+    ) {
         (Some(upper), Some(lower)) if sorted.len().is_multiple_of(2) => lower.midpoint(*upper),
         (Some(middle), _) => *middle,
         (None, _) => 0,
@@ -165,11 +179,17 @@ pub(super) mod tests {
         );
         assert!((report.algbw_gbit_per_second - 0.8).abs() < 1e-9);
         assert!((report.worker_cpu_seconds - 20e-6).abs() < 1e-12);
-        assert_eq!((report.packets_sent, report.resends, report.iterations), (14, 2, 3));
+        assert_eq!(
+            (report.packets_sent, report.resends, report.iterations),
+            (14, 2, 3)
+        );
     }
 
     #[test]
     fn medians() {
-        assert_eq!([median(&[]), median(&[3]), median(&[2, 6]), median(&[1, 2, 9])], [0, 3, 4, 2]);
+        assert_eq!(
+            [median(&[]), median(&[3]), median(&[2, 6]), median(&[1, 2, 9])],
+            [0, 3, 4, 2]
+        );
     }
 }

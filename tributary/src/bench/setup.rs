@@ -68,7 +68,11 @@ impl Setup {
             lanes: self.lanes,
             window: self.window,
             streams: self.streams,
-            faults: FaultConfig { loss, seed: 1, ..FaultConfig::default() },
+            faults: FaultConfig {
+                loss,
+                seed: 1,
+                ..FaultConfig::default()
+            },
             ..Config::new(self.world.clone(), self.rank, self.size).with_aggregator(self.aggregator.clone())
         }
     }

@@ -19,8 +19,20 @@ const COLUMNS: [(&str, &str); 11] = [
 
 /// What all rows have in common, in one line.
 pub fn about(report: &SizeReport, aggregator: &str) -> String {
-    let SizeReport { ranks, dtype, lanes, window, streams, loss, .. } = report;
-    let loss = if *loss > 0.0 { format!(", {} % loss injected each way", 100.0 * loss) } else { String::new() };
+    let SizeReport {
+        ranks,
+        dtype,
+        lanes,
+        window,
+        streams,
+        loss,
+        ..
+    } = report;
+    let loss = if *loss > 0.0 {
+        format!(", {} % loss injected each way", 100.0 * loss)
+    } else {
+        String::new()
+    };
     let plural = if *streams == 1 { "" } else { "s" };
     format!(
         "all-reduce of {dtype}, {ranks} workers, aggregator {aggregator}, {streams} stream{plural}, chunks of {lanes} \
@@ -54,7 +66,10 @@ pub fn row(report: &SizeReport) -> String {
 
 fn align(cells: &[String; COLUMNS.len()]) -> String {
     let widths = [9, 11, 9, 9, 9, 10, 7, 13, 13, 9, 7];
-    let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
+    let cells = cells
+        .iter()
+        .zip(widths)
+        .map(|(cell, width)| format!("{cell:>width$}"));
     cells.collect::<Vec<_>>().join(" ")
 }
 
@@ -65,7 +80,13 @@ fn time(seconds: f64) -> String {
         s if s >= 1e-3 => (1e3 * s, "ms"),
         s => (1e6 * s, "µs"),
     };
-    let digits = if value >= 100.0 { 0 } else if value >= 10.0 { 1 } else { 2 };
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
     format!("{value:.digits$} {unit}")
 }
 
@@ -76,14 +97,24 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        for (seconds, text) in [(0.0, "0.00 µs"), (12.34e-6, "12.3 µs"), (0.1234, "123 ms"), (2.0, "2.00 s")] {
+        for (seconds, text) in [
+            (0.0, "0.00 µs"),
+            (12.34e-6, "12.3 µs"),
+            (0.1234, "123 ms"),
+            (2.0, "2.00 s"),
+        ] {
             assert_eq!(time(seconds), text);
         }
     }
 
     #[test]
     fn rows_stand_under_their_heads() {
-        let mut report = SizeReport::new(&setup(), 100 << 20, &[vec![9; 8], vec![9; 8]], &Default::default());
+        let mut report = SizeReport::new(
+            &setup(),
+            100 << 20,
+            &[vec![900_000_000; 8], vec![900_000_000; 8]],
+            &Default::default(),
+        );
         let widths = |text: &str| text.lines().map(|line| line.chars().count()).collect::<Vec<_>>();
         assert_eq!(widths(&header()), vec![widths(&row(&report))[0]; 2]);
         assert!(row(&report).contains(" - "));

@@ -44,7 +44,12 @@ pub struct AllReduce {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = world_size(), conflicts_with = "rank")]
     workers: u32,
     /// Sizes of the tensor, like 4k or 100MiB; several with commas
-    #[arg(long, value_name = "SIZES", default_value = "4KiB,1MiB,100MiB", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "SIZES",
+        default_value = "4KiB,1MiB,100MiB",
+        value_delimiter = ','
+    )]
     bytes: Vec<TensorSize>,
     /// Type of the elements
     #[arg(long, value_enum, default_value_t = Dtype::F32)]

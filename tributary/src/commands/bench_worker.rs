@@ -11,5 +11,11 @@ pub const NAME: &str = "bench-worker";
 pub fn run() -> Result<(), Failure> {
     let setup: Setup = child::setup()?;
     let go_on = || Ok(());
-    measure(&setup, go_on, |message| if setup.rank == 0 { child::say(&message) } else { Ok(()) })
+    measure(&setup, go_on, |message| {
+        if setup.rank == 0 {
+            child::say(&message)
+        } else {
+            Ok(())
+        }
+    })
 }

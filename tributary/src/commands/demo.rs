@@ -58,21 +58,40 @@ impl Demo {
     pub fn run(&self) -> Result<(), Failure> {
         let interrupt = Interrupt::watch()?;
         let aggregator = Aggregator::find(self.aggregator.as_deref(), 1)?;
-        let train =
-            TrainConfig { epochs: self.epochs as usize, seed: self.seed, ..TrainConfig::default() };
+        let train = TrainConfig {
+            epochs: self.epochs as usize,
+            seed: self.seed,
+            ..TrainConfig::default()
+        };
         let plans = plan::runs(self.loss, self.seed);
         let progress = Progress::new((plans.len() + 1) * train.epochs);
         let single = training::alone(&train, &interrupt, &progress)?;
         let mut runs = Vec::with_capacity(plans.len());
         for (index, plan) in plans.iter().enumerate() {
-            let setups = plan.setups(index, self.workers as usize, aggregator.address(), &train, self.timeout);
-            runs.push(training::together(&plan.name, &setups, &aggregator, &interrupt, &progress)?);
+            let setups = plan.setups(
+                index,
+                self.workers as usize,
+                aggregator.address(),
+                &train,
+                self.timeout,
+            );
+            runs.push(training::together(
+                &plan.name,
+                &setups,
+                &aggregator,
+                &interrupt,
+                &progress,
+            )?);
         }
         progress.finish();
         let checks = compare(&single, &runs, CheckLimits::for_epochs(train.epochs));
         let results = Results { single, runs, checks };
         let curves = results.write_curves(self.out.as_deref())?;
-        if self.json { results.print_json(&curves)? } else { results.print(&aggregator, &curves)? }
+        if self.json {
+            results.print_json(&curves)?
+        } else {
+            results.print(&aggregator, &curves)?
+        }
         results.verdict()
     }
 }

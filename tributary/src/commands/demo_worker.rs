@@ -38,10 +38,10 @@ pub struct Setup {
 struct Network<'a>(&'a mut Communicator);
 
 impl AllReduce for Network<'_> {
-    type Error = agg_worker::Error;
+    type Error = Failure;
 
-    fn sum(&mut self, gradient: &mut [f32]) -> Result<(), agg_worker::Error> {
-        self.0.all_reduce(gradient)
+    fn sum(&mut self, gradient: &mut [f32]) -> Result<(), Failure> {
+        Ok(self.0.all_reduce(gradient)?)
     }
 }
 
@@ -51,10 +51,19 @@ pub fn run() -> Result<(), Failure> {
     let mut world = Communicator::connect(config(&setup))?;
     check_start(&mut world, &setup)?;
     let before = world.stats();
-    let outcome = train(&setup.train, setup.rank, setup.workers, &mut Network(&mut world), |record| {
-        // A parent that listens no more ends this process by itself.
-        let _ = child::say(&WorkerMessage::Progress { rank: setup.rank, record: *record });
-    });
+    let outcome = train(
+        &setup.train,
+        setup.rank,
+        setup.workers,
+        &mut Network(&mut world),
+        |record| {
+            // A parent that listens no more ends this process by itself.
+            let _ = child::say(&WorkerMessage::Progress {
+                rank: setup.rank,
+                record: *record,
+            });
+        },
+    );
     let outcome = outcome.map_err(|error| Failure::Training {
         who: format!("worker {}", setup.rank),
         reason: error.to_string(),
@@ -75,7 +84,11 @@ fn config(setup: &Setup) -> Config {
     Config {
         timeout: setup.timeout,
         connect_timeout: setup.timeout,
-        faults: FaultConfig { loss, seed: setup.train.seed, ..FaultConfig::default() },
+        faults: FaultConfig {
+            loss,
+            seed: setup.train.seed,
+            ..FaultConfig::default()
+        },
         ..Config::new(setup.world.clone(), setup.rank as u32, setup.workers as u32)
             .with_aggregator(setup.aggregator.clone())
     }
@@ -88,7 +101,10 @@ fn check_start(world: &mut Communicator, setup: &Setup) -> Result<(), Failure> {
     world.broadcast(0, &mut first)?;
     let differs = |(mine, first): (&f32, &f32)| mine.to_bits() != first.to_bits();
     match mine.iter().zip(&first).position(differs) {
-        Some(index) => Err(Failure::OtherStart { rank: setup.rank, index }),
+        Some(index) => Err(Failure::OtherStart {
+            rank: setup.rank,
+            index,
+        }),
         None => Ok(()),
     }
 }

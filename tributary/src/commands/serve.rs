@@ -1,5 +1,7 @@
 //! `tributary serve`: an aggregator until Ctrl-C.
 
+use std::io::IsTerminal;
+
 use clap::Args;
 use tracing_subscriber::EnvFilter;
 use udp_host::ServeArgs;
@@ -24,7 +26,11 @@ impl Serve {
     pub fn run(&self) -> Result<(), Failure> {
         let interrupt = Interrupt::watch()?;
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).init();
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_env_filter(filter)
+            .init();
         Ok(udp_host::serve(&self.serve, || interrupt.wait())?)
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::report::{Run, WorkerReport};
+use super::train::TrainConfig;
 
 /// One statement about a demo, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,9 +38,17 @@ impl Default for CheckLimits {
 }
 
 impl CheckLimits {
-    /// The limits for training this long: short ones recognise less, and their curves are still steep.
+    /// The limits for the default training over this many epochs: a short one recognises less. Whatever the seed, it
+    /// has some 2 % more than this after 1, 2, 3 and 5 epochs.
     pub fn for_epochs(epochs: usize) -> Self {
-        Self { accuracy: if epochs < 15 { 0.5 } else { 0.96 }, ..Self::default() }
+        let default = Self::default();
+        if epochs >= TrainConfig::default().epochs {
+            return default;
+        }
+        Self {
+            accuracy: default.accuracy - 0.16 / epochs.max(1) as f64,
+            ..default
+        }
     }
 }
 
@@ -81,9 +90,8 @@ fn same_across_runs(runs: &[Run]) -> Check {
         .collect();
     digests.sort();
     digests.dedup();
-    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     Check {
-        name: format!("{}: the same bits in every run", names.join(", ")),
+        name: format!("all {} runs: the same bits", runs.len()),
         ok: digests.len() == 1,
         detail: format!("digest {}", digests.join(" and ")),
     }
@@ -94,7 +102,18 @@ fn every_step(run: &Run, single: &WorkerReport) -> Check {
     Check {
         name: format!("{}: every worker finished every step", run.name),
         ok: !done.is_empty() && done.iter().all(|&count| count == single.all_reduces),
-        detail: format!("{done:?} all-reduces for {} steps", single.all_reduces),
+        detail: match (done.iter().min(), done.iter().max()) {
+            (Some(least), Some(most)) if least != most => {
+                format!("{least} to {most} all-reduces for {} steps", single.all_reduces)
+            }
+            (least, _) => {
+                format!(
+                    "{} all-reduces for {} steps",
+                    least.unwrap_or(&0),
+                    single.all_reduces
+                )
+            }
+        },
     }
 }
 
@@ -109,7 +128,7 @@ fn accuracy(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
         name: format!("{}: accuracy as in one process", run.name),
         ok: worst.is_finite() && worst >= least,
         detail: format!(
-            "{:.2} % of unseen digits, {:.2} % in one process, at least {:.2} % wanted",
+            "{:.2} % of unseen digits; one process {:.2} %, wanted {:.2} %",
             100.0 * worst,
             100.0 * single.accuracy,
             100.0 * least
@@ -134,7 +153,7 @@ fn loss(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
         name: format!("{}: loss follows one process", run.name),
         ok: !run.workers.is_empty() && same_length && gap <= limits.loss_gap,
         detail: format!(
-            "largest gap of an epoch's mean loss {gap:.0e}, at most {} wanted",
+            "largest gap of an epoch's mean {gap:.0e} nats; at most {} wanted",
             limits.loss_gap
         ),
     }
@@ -181,7 +200,7 @@ mod tests {
         );
         assert_eq!(
             failed(&[good.clone(), run("b", [2.0, 2.0])], limits),
-            ["a, b: the same bits in every run"]
+            ["all 2 runs: the same bits"]
         );
         assert_eq!(
             failed(
@@ -203,6 +222,13 @@ mod tests {
                 "a: loss follows one process"
             ]
         );
+    }
+
+    #[test]
+    fn short_training_need_not_recognise_as_much() {
+        let limit = |epochs| CheckLimits::for_epochs(epochs).accuracy;
+        assert!(limit(1) < limit(3) && limit(3) < limit(15));
+        assert_eq!(limit(15), CheckLimits::default().accuracy);
     }
 
     #[test]

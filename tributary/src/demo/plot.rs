@@ -85,7 +85,7 @@ fn draw_loss(area: &Area<'_>, single: &WorkerReport, workers: &[WorkerReport]) -
     let curves = [
         ("one process".to_owned(), alone, SINGLE.stroke_width(7)),
         (
-            format!("{} workers, data-parallel", workers.len()),
+            format!("data-parallel, workers: {}", workers.len()),
             parallel,
             PARALLEL.stroke_width(2),
         ),
@@ -199,7 +199,7 @@ mod tests {
             "Training loss",
             "nats",
             "one process",
-            "4 workers",
+            "workers: 4",
             "Goodput",
             "MB/s",
             "worker 3",

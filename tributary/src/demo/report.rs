@@ -125,9 +125,14 @@ impl WorkerReport {
         self.epochs.last().map_or(f32::NAN, |record| record.loss)
     }
 
+    /// Whether nothing went over a network: one process, no workers.
+    pub fn is_alone(&self) -> bool {
+        self.traffic.packets_sent == 0
+    }
+
     /// Bytes of summed gradient per second in all-reduces, over the whole training; 0 for one process alone.
     pub fn mean_goodput(&self) -> f64 {
-        if self.world == 1 {
+        if self.is_alone() {
             0.0
         } else {
             per_second(self.reduced_bytes, self.reduce_seconds)
@@ -219,7 +224,11 @@ pub(super) mod tests {
 
     #[test]
     fn goodput_is_thinned_and_finite() {
-        let report = WorkerReport::new(0, 2, &outcome(1000, vec![]), Traffic::default());
+        let traffic = Traffic {
+            packets_sent: 1,
+            ..Traffic::default()
+        };
+        let report = WorkerReport::new(0, 2, &outcome(1000, vec![]), traffic);
         assert!(report.goodput.len() <= GOODPUT_SAMPLES);
         assert_eq!(report.reduced_bytes, 1_000_000);
         assert!(

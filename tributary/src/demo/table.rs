@@ -20,13 +20,26 @@ const HEADER: [&str; 10] = [
     "digest of\nparameters",
 ];
 
+/// With more workers than this, a row shows a whole run, from its least to its largest value.
+const ROWS_EACH: usize = 8;
+
 /// Every worker of every run beside the same training in one process.
 pub fn render_table(single: &WorkerReport, runs: &[Run]) -> String {
     let mut table = new_table(&HEADER);
-    table.add_row(row("one process".to_owned(), single));
+    table.add_row(row("one process".to_owned(), std::slice::from_ref(single)));
     for run in runs {
+        if run.workers.len() > ROWS_EACH {
+            table.add_row(row(
+                format!("{}, all {}", run.name, run.workers.len()),
+                &run.workers,
+            ));
+            continue;
+        }
         for worker in &run.workers {
-            table.add_row(row(format!("{}, {}", run.name, worker.rank), worker));
+            table.add_row(row(
+                format!("{}, {}", run.name, worker.rank),
+                std::slice::from_ref(worker),
+            ));
         }
     }
     for column in table.column_iter_mut().skip(1) {
@@ -43,7 +56,10 @@ pub fn render_counters(runs: &[Run]) -> String {
     let mut table = new_table(&header);
     for name in names {
         let mut row = vec![name.replace('_', " ")];
-        row.extend(runs.iter().map(|run| run.counters.get(name).unwrap_or(&0).to_string()));
+        row.extend(
+            runs.iter()
+                .map(|run| run.counters.get(name).unwrap_or(&0).to_string()),
+        );
         table.add_row(row);
     }
     for column in table.column_iter_mut().skip(1) {
@@ -75,33 +91,55 @@ fn new_table(header: &[&str]) -> Table {
     table
 }
 
-fn row(name: String, worker: &WorkerReport) -> [String; 10] {
-    let alone = worker.world == 1;
-    let shared = |text: String| if alone { "-".to_owned() } else { text };
+/// One worker, or several of one run.
+fn row(name: String, workers: &[WorkerReport]) -> [String; 10] {
+    let range = |value: fn(&WorkerReport) -> f64, digits: usize| {
+        let values = || workers.iter().map(value);
+        let least = format!("{:.digits$}", values().fold(f64::INFINITY, f64::min));
+        let largest = format!("{:.digits$}", values().fold(f64::NEG_INFINITY, f64::max));
+        if least == largest {
+            least
+        } else {
+            format!("{least} to {largest}")
+        }
+    };
+    let alone = workers.iter().all(WorkerReport::is_alone);
+    let shared = |value, digits| {
+        if alone {
+            "-".to_owned()
+        } else {
+            range(value, digits)
+        }
+    };
+    let communication = match alone {
+        true => "-".to_owned(),
+        false => format!(
+            "{} ({} %)",
+            range(|worker| worker.reduce_seconds, 2),
+            range(|worker| 100.0 * worker.reduce_share(), 0)
+        ),
+    };
+    let mut digests: Vec<_> = workers.iter().map(|worker| worker.digest.short()).collect();
+    digests.sort();
+    digests.dedup();
     [
         name,
-        format!("{:.2}", 100.0 * worker.accuracy),
-        format!("{:.4}", worker.final_loss()),
-        shared(worker.all_reduces.to_string()),
-        shared(megabytes(worker.reduced_bytes as f64)),
-        shared(worker.traffic.packets_sent.to_string()),
-        shared(megabytes(worker.mean_goodput())),
-        shared(worker.traffic.resends.to_string()),
-        shared(format!(
-            "{:.2} ({:.0} %)",
-            worker.reduce_seconds,
-            100.0 * worker.reduce_share()
-        )),
-        worker.digest.short(),
+        range(|worker| 100.0 * worker.accuracy, 2),
+        range(|worker| worker.final_loss().into(), 4),
+        shared(|worker| worker.all_reduces as f64, 0),
+        shared(|worker| worker.reduced_bytes as f64 / 1e6, 1),
+        shared(|worker| worker.traffic.packets_sent as f64, 0),
+        shared(|worker| worker.mean_goodput() / 1e6, 1),
+        shared(|worker| worker.traffic.resends as f64, 0),
+        communication,
+        digests.join("\n"),
     ]
-}
-
-fn megabytes(bytes: f64) -> String {
-    format!("{:.1}", bytes / 1e6)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::report::{Traffic, tests::outcome};
     use super::*;
 
@@ -114,6 +152,7 @@ mod tests {
                 2,
                 &outcome(30, vec![2.0]),
                 Traffic {
+                    packets_sent: 70,
                     resends: 7,
                     ..Traffic::default()
                 },
@@ -138,15 +177,43 @@ mod tests {
     }
 
     #[test]
+    fn many_workers_share_a_row() {
+        let worker = |rank: usize| {
+            let traffic = Traffic {
+                packets_sent: 70 + rank as u64,
+                ..Traffic::default()
+            };
+            WorkerReport::new(rank, 9, &outcome(30, vec![2.0]), traffic)
+        };
+        let run = Run {
+            name: "udp".to_owned(),
+            workers: (0..9).map(worker).collect(),
+            counters: BTreeMap::new(),
+        };
+        let text = render_table(&worker(0), &[run]);
+        let rows: Vec<_> = text.lines().filter(|line| line.contains("udp")).collect();
+        assert!(
+            rows.len() == 1 && rows[0].contains("all 9") && rows[0].contains("70 to 78"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn counters_of_all_runs_stand_side_by_side() {
         let run = |name: &str, counters: &[(&str, u64)]| Run {
             name: name.to_owned(),
             workers: Vec::new(),
-            counters: counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            counters: counters
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect(),
         };
         let text = render_counters(&[run("calm", &[]), run("foul", &[("wants_sent", 5)])]);
         let row = text.lines().find(|line| line.contains("wants sent")).unwrap();
-        let cells: Vec<_> = row.split_whitespace().filter(|cell| cell.parse::<u64>().is_ok()).collect();
+        let cells: Vec<_> = row
+            .split_whitespace()
+            .filter(|cell| cell.parse::<u64>().is_ok())
+            .collect();
         assert_eq!(cells, ["0", "5"]);
     }
 

@@ -12,7 +12,11 @@ use crate::workers::Workers;
 
 pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
     let aggregator = Aggregator::find(args.aggregator.as_deref(), args.streams.unwrap_or(1))?;
-    let place = if aggregator.is_embedded() { "in this process" } else { aggregator.address() };
+    let place = if aggregator.is_embedded() {
+        "in this process"
+    } else {
+        aggregator.address()
+    };
     let mut show = Show::new(args.json, place.to_owned());
     let world = format!("bench-{}", std::process::id());
     let setup = |rank| args.setup(rank, args.workers, world.clone(), aggregator.address().to_owned());
@@ -20,8 +24,10 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
     // This process does little else than aggregate: its time is the aggregator's.
     let mut begun = process_time();
     Workers::spawn(bench_worker::NAME, &setups)?.run(interrupt, |_, line| {
-        let message = serde_json::from_str(line)
-            .map_err(|reason| Failure::Protocol { line: line.to_owned(), reason })?;
+        let message = serde_json::from_str(line).map_err(|reason| Failure::Protocol {
+            line: line.to_owned(),
+            reason,
+        })?;
         match message {
             Message::Timing => {
                 begun = process_time();

@@ -7,6 +7,7 @@ use super::show::Show;
 use crate::bench::{Message, Setup, measure};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::output;
 
 /// How often Ctrl-C is looked for, and how long the rank may then take to tell the others.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -33,10 +34,15 @@ pub fn run(setup: Setup, interrupt: &Interrupt, json: bool) -> Result<(), Failur
     if !measuring.is_finished() {
         return Err(Failure::Interrupted);
     }
-    let ended = || Failure::Io { what: "measure".to_owned(), source: std::io::Error::other("its thread failed") };
+    let ended = || Failure::Io {
+        what: "measure".to_owned(),
+        source: std::io::Error::other("its thread failed"),
+    };
     measuring.join().unwrap_or_else(|_| Err(ended()))?;
     if rank != 0 {
-        eprintln!("rank {rank} of {size} is done: rank 0 shows the figures");
+        output::note(&format!(
+            "rank {rank} of {size} is done: rank 0 shows the figures"
+        ));
     }
     Ok(())
 }

@@ -16,16 +16,21 @@ pub struct Show {
 impl Show {
     /// As JSON, or as a table that begins with the first report.
     pub fn new(json: bool, aggregator: String) -> Self {
-        Self { json, aggregator, begun: false }
+        Self {
+            json,
+            aggregator,
+            begun: false,
+        }
     }
 
     /// Shows one size.
     pub fn report(&mut self, report: &SizeReport) -> Result<(), Failure> {
         if self.json {
             let json = serde_json::to_string(report);
-            return output::line(
-                &json.map_err(|reason| Failure::Protocol { line: "a report".to_owned(), reason })?,
-            );
+            return output::line(&json.map_err(|reason| Failure::Protocol {
+                line: "a report".to_owned(),
+                reason,
+            })?);
         }
         if !self.begun {
             output::line(&format!("{}\n\n{}", about(report, &self.aggregator), header()))?;

@@ -23,7 +23,10 @@ pub struct Plan {
 
 /// A run, another with a different order of arrival, and, where packets are lost, one without loss.
 pub fn runs(loss: Probability, seed: u64) -> Vec<Plan> {
-    let stagger = Some(Stagger { longest: LONGEST_DELAY, seed: seed.wrapping_add(1) });
+    let stagger = Some(Stagger {
+        longest: LONGEST_DELAY,
+        seed: seed.wrapping_add(1),
+    });
     let plan = |name: String, stagger, loss| Plan { name, stagger, loss };
     if loss == Probability::NEVER {
         return vec![
@@ -53,7 +56,10 @@ impl Plan {
             workers,
             world: format!("demo-{}-{index}", std::process::id()),
             aggregator: aggregator.to_owned(),
-            train: TrainConfig { stagger: self.stagger, ..train.clone() },
+            train: TrainConfig {
+                stagger: self.stagger,
+                ..train.clone()
+            },
             loss: self.loss.get(),
             timeout,
         };
@@ -67,10 +73,20 @@ mod tests {
 
     #[test]
     fn loss_is_compared_with_a_run_without() {
-        assert!(runs(Probability::NEVER, 1).iter().all(|plan| plan.loss == Probability::NEVER));
+        assert!(
+            runs(Probability::NEVER, 1)
+                .iter()
+                .all(|plan| plan.loss == Probability::NEVER)
+        );
         let lossy = runs("2%".parse().unwrap(), 1);
         assert_eq!(lossy[1].name, "2% loss, other order");
-        assert_eq!(lossy.iter().filter(|plan| plan.loss == Probability::NEVER).count(), 1);
+        assert_eq!(
+            lossy
+                .iter()
+                .filter(|plan| plan.loss == Probability::NEVER)
+                .count(),
+            1
+        );
         assert!(lossy[1].stagger.is_some());
     }
 

@@ -12,7 +12,11 @@ impl Progress {
     pub fn new(epochs: usize) -> Self {
         let bar = ProgressBar::new(epochs as u64);
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
+        bar.set_style(
+            style
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("━╸─"),
+        );
         Self(bar)
     }
 
@@ -24,7 +28,12 @@ impl Progress {
 
     /// Says that a training's epoch is done.
     pub fn epoch(&self, training: &str, record: &EpochRecord) {
-        let EpochRecord { epoch, epochs, loss, accuracy } = record;
+        let EpochRecord {
+            epoch,
+            epochs,
+            loss,
+            accuracy,
+        } = record;
         self.0.set_message(format!(
             "{training}: epoch {epoch} of {epochs}, loss {loss:.4}, accuracy {:.1} %",
             100.0 * accuracy

@@ -4,9 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tributary::demo::{
-    Check, Run, WorkerReport, render_checks, render_counters, render_svg, render_table,
-};
+use tributary::demo::{Check, Run, WorkerReport, render_checks, render_counters, render_svg, render_table};
 
 use crate::aggregator::Aggregator;
 use crate::failure::Failure;
@@ -31,13 +29,20 @@ impl Results {
         let svg = render_svg(&self.single, workers)?;
         let path = directory.join("training.svg");
         let written = fs::create_dir_all(&directory).and_then(|()| fs::write(&path, svg));
-        written.map_err(|source| Failure::Write { path: path.clone(), source })?;
+        written.map_err(|source| Failure::Write {
+            path: path.clone(),
+            source,
+        })?;
         Ok(path)
     }
 
     /// Tables.
     pub fn print(&self, aggregator: &Aggregator, curves: &Path) -> Result<(), Failure> {
-        let place = if aggregator.is_embedded() { "in this process, at" } else { "at" };
+        let place = if aggregator.is_embedded() {
+            "in this process, at"
+        } else {
+            "at"
+        };
         let workers = self.runs.first().map_or(0, |run| run.workers.len());
         output::line(&format!(
             "{workers} worker processes, aggregator {place} {}\n\n{}\n\nwhat the aggregator counted\n{}\n\n{}\n\ncurves: {}",
@@ -69,7 +74,10 @@ impl Results {
     pub fn verdict(&self) -> Result<(), Failure> {
         match self.failed() {
             0 => Ok(()),
-            failed => Err(Failure::Checks { failed, checks: self.checks.len() }),
+            failed => Err(Failure::Checks {
+                failed,
+                checks: self.checks.len(),
+            }),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! One training: in this process alone, or by worker processes.
 
-use tributary::demo::{
-    AllReduce, Run, Traffic, TrainConfig, TrainError, WorkerMessage, WorkerReport, train,
-};
+use tributary::demo::{AllReduce, Run, Traffic, TrainConfig, TrainError, WorkerMessage, WorkerReport, train};
 
 use super::progress::Progress;
 use crate::aggregator::{self, Aggregator};
@@ -29,10 +27,15 @@ pub fn alone(
     progress: &Progress,
 ) -> Result<WorkerReport, Failure> {
     progress.start("one process");
-    let outcome = train(config, 0, 1, &mut Alone(interrupt), |record| progress.epoch("one process", record));
+    let outcome = train(config, 0, 1, &mut Alone(interrupt), |record| {
+        progress.epoch("one process", record)
+    });
     let outcome = outcome.map_err(|error| match error {
         TrainError::AllReduce { source, .. } => source,
-        other => Failure::Training { who: "one process".to_owned(), reason: other.to_string() },
+        other => Failure::Training {
+            who: "one process".to_owned(),
+            reason: other.to_string(),
+        },
     })?;
     Ok(WorkerReport::new(0, 1, &outcome, Traffic::default()))
 }
@@ -50,8 +53,10 @@ pub fn together(
     let mut reports: Vec<Option<WorkerReport>> = vec![None; setups.len()];
     let workers = Workers::spawn(demo_worker::NAME, setups)?;
     workers.run(interrupt, |rank, line| {
-        let message = WorkerMessage::parse_line(line)
-            .map_err(|reason| Failure::Protocol { line: line.to_owned(), reason })?;
+        let message = WorkerMessage::parse_line(line).map_err(|reason| Failure::Protocol {
+            line: line.to_owned(),
+            reason,
+        })?;
         match message {
             WorkerMessage::Progress { rank: 0, record } => progress.epoch(name, &record),
             WorkerMessage::Progress { .. } => {}
@@ -61,6 +66,12 @@ pub fn together(
     })?;
     let counters = aggregator::counted(&before, &aggregator.counters()?);
     let reports = reports.into_iter().enumerate();
-    let workers = reports.map(|(rank, report)| report.ok_or(Failure::NoReport { rank })).collect::<Result<_, _>>()?;
-    Ok(Run { name: name.to_owned(), workers, counters })
+    let workers = reports
+        .map(|(rank, report)| report.ok_or(Failure::NoReport { rank }))
+        .collect::<Result<_, _>>()?;
+    Ok(Run {
+        name: name.to_owned(),
+        workers,
+        counters,
+    })
 }

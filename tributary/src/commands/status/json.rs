@@ -32,7 +32,10 @@ pub fn render(status: &Status) -> Value {
 }
 
 fn counters(values: &[(String, u64)]) -> Map<String, Value> {
-    values.iter().map(|(name, count)| (name.clone(), json!(count))).collect()
+    values
+        .iter()
+        .map(|(name, count)| (name.clone(), json!(count)))
+        .collect()
 }
 
 fn job(job: &JobStatus) -> Value {

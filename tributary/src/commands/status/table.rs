@@ -15,10 +15,15 @@ pub fn render(address: &str, status: &Status) -> String {
         parts.push("no jobs".to_owned());
     }
     if !status.waiting.is_empty() {
-        parts.push(format!("worlds that wait for ranks\n{}", waiting(&status.waiting)));
+        parts.push(format!(
+            "worlds that wait for ranks\n{}",
+            waiting(&status.waiting)
+        ));
     }
     let counted = counters(&status.total);
-    parts.push(counted.map_or("no packets yet".to_owned(), |table| format!("since the start\n{table}")));
+    parts.push(counted.map_or("no packets yet".to_owned(), |table| {
+        format!("since the start\n{table}")
+    }));
     parts.join("\n\n")
 }
 
@@ -34,12 +39,22 @@ pub fn state(state: RankState) -> &'static str {
 
 fn host(address: &str, status: &Status) -> String {
     let host = &status.description.host;
-    let ip = host.data_ip.map_or("the control address".to_owned(), |ip| ip.to_string());
+    let ip = host
+        .data_ip
+        .map_or("the control address".to_owned(), |ip| ip.to_string());
     let ports = match host.shards {
         1 => format!("UDP port {}", host.base_port),
-        shards => format!("UDP ports {} to {}", host.base_port, host.base_port + (shards - 1)),
+        shards => format!(
+            "UDP ports {} to {}",
+            host.base_port,
+            host.base_port + (shards - 1)
+        ),
     };
-    let draining = if status.draining { "; draining: takes no new worlds" } else { "" };
+    let draining = if status.draining {
+        "; draining: takes no new worlds"
+    } else {
+        ""
+    };
     format!(
         "{} aggregator {} at {address}, epoch {}{draining}\ndata on {ip}, {ports}\nslot memory {} of {} used on the fullest \
          shard, receive buffer {}",
@@ -53,7 +68,10 @@ fn host(address: &str, status: &Status) -> String {
 }
 
 fn job(job: &JobStatus) -> String {
-    let ended = job.aborted.as_ref().map_or(String::new(), |reason| format!("\naborted: {}", reason.text));
+    let ended = job
+        .aborted
+        .as_ref()
+        .map_or(String::new(), |reason| format!("\naborted: {}", reason.text));
     let mut ranks = table(&["rank", "state", "address", "heard", "chunks done"], &[3, 4]);
     for rank in &job.ranks {
         ranks.add_row([
@@ -80,7 +98,12 @@ fn waiting(worlds: &[WaitingWorld]) -> Table {
     let mut waiting = table(&["world", "size", "missing ranks", "waiting for"], &[1, 3]);
     for world in worlds {
         let missing: Vec<_> = world.missing.iter().map(u32::to_string).collect();
-        waiting.add_row([world.name.clone(), world.size.to_string(), missing.join(", "), ago(world.age)]);
+        waiting.add_row([
+            world.name.clone(),
+            world.size.to_string(),
+            missing.join(", "),
+            ago(world.age),
+        ]);
     }
     waiting
 }
@@ -130,7 +153,10 @@ mod tests {
     fn zero_counters_are_left_out() {
         let total = [("slots_completed".to_owned(), 3), ("duplicates".to_owned(), 0)];
         let text = counters(&total).unwrap().to_string();
-        assert!(text.contains("slots completed") && !text.contains("duplicates"), "{text}");
+        assert!(
+            text.contains("slots completed") && !text.contains("duplicates"),
+            "{text}"
+        );
         assert!(counters(&total[1..]).is_none());
     }
 }
