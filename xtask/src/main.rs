@@ -5,6 +5,7 @@
 
 mod checks;
 mod cleanup;
+mod compare;
 mod count;
 mod dependencies;
 mod fuzz;
@@ -44,6 +45,8 @@ enum Task {
     },
     /// Runs all that a change must pass: format, lints, licences, docs, tests.
     Ci,
+    /// Measures all-reduce beside Gloo, in network namespaces (as root; needs Python with torch).
+    Compare(compare::Compare),
     /// Runs the fuzz targets, on the stable toolchain.
     Fuzz {
         /// Seconds for each target.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Task::Test { only, list: false } => groups::run(&only, &mut report),
+        Task::Compare(arguments) => return compare::run(&arguments),
         Task::Ci => {
             checks::run(&mut report);
             groups::run(&[], &mut report);
