@@ -20,12 +20,14 @@ fn meal() -> impl Strategy<Value = Meal> {
         2 => (pick, 0_u16..448).prop_map(|(pick, bit)| Meal::ResultDamaged { pick, bit }),
         1 => (pick, any::<i16>()).prop_map(|(pick, by)| Meal::ResultResized { pick, by }),
         2 => pick.prop_map(Meal::Old),
+        2 => pick.prop_map(Meal::Early),
         2 => (pick, any::<u64>(), -1_i8..3).prop_map(|(pick, set, epoch)| Meal::Want { pick, set, epoch }),
         2 => (pick, -1_i8..3).prop_map(|(pick, epoch)| Meal::WantKept { pick, epoch }),
         1 => (-1_i8..4).prop_map(|epoch| Meal::OldEpoch { epoch }),
         1 => vec(any::<u8>(), 0..100).prop_map(Meal::Bytes),
         1 => any::<[u8; 32]>().prop_map(Meal::Sealed),
         2 => (0_u16..2000).prop_map(Meal::Wait),
+        1 => any::<u8>().prop_map(Meal::Busy),
         1 => (1_u16..120, any::<u8>()).prop_map(|(elements, kind)| Meal::Start { elements, kind }),
     ]
 }

@@ -25,6 +25,8 @@ pub enum Meal {
     ResultResized { pick: u8, by: i16 },
     /// A result that was taken before.
     Old(u8),
+    /// A result for the round after one that was taken: of a chunk that may be due but was not sent.
+    Early(u8),
     /// A Want for what is in flight, carrying any set.
     Want { pick: u8, set: u64, epoch: i8 },
     /// A Want for what was finished.
@@ -44,6 +46,8 @@ pub enum Meal {
     Sealed([u8; 32]),
     /// Microseconds pass.
     Wait(u16),
+    /// So many more things happen (wrapping at 8) before the host asks the worker for packets again.
+    Busy(u8),
     /// The next operation, if none is under way.
     Start { elements: u16, kind: u8 },
 }
@@ -72,6 +76,8 @@ pub struct Feed {
     job: ModelJob,
     random: Random,
     now: u64,
+    /// What is left of [`Meal::Busy`].
+    busy: u8,
 }
 
 impl Feed {
@@ -86,6 +92,7 @@ impl Feed {
             job,
             random: Random::new(u64::from(first_round)),
             now: 1_000_000,
+            busy: 0,
         };
         feed.eat(&Meal::Start {
             elements: 100,
@@ -99,10 +106,11 @@ impl Feed {
         &self.watch
     }
 
-    /// One thing happens; then the worker does what is due and sends all that it has. Panics where a rule is broken.
+    /// One thing happens; then the worker does what is due and, mostly, sends all that it has. Panics where a rule is broken.
     pub fn eat(&mut self, meal: &Meal) {
         match meal {
             Meal::Start { elements, kind } => self.start(*elements, *kind),
+            Meal::Busy(meals) => self.busy = meals % 8 + 1,
             Meal::Wait(micros) => self.now += u64::from(*micros) * 1_000,
             _ => {
                 if let Some(bytes) = self.serve(meal) {
@@ -113,7 +121,10 @@ impl Feed {
         if self.watch.next_timeout().is_some_and(|due| due <= self.now) {
             self.watch.handle_timeout(self.now);
         }
-        while self.watch.transmit(self.now).is_some() {}
+        self.busy = self.busy.saturating_sub(1);
+        if self.busy == 0 {
+            while self.watch.transmit(self.now).is_some() {}
+        }
     }
 
     fn start(&mut self, elements: u16, kind: u8) {
@@ -162,7 +173,7 @@ impl Feed {
             }
         };
         Some(match *meal {
-            Meal::Wait(_) | Meal::Start { .. } => return None,
+            Meal::Wait(_) | Meal::Busy(_) | Meal::Start { .. } => return None,
             Meal::Result {
                 pick,
                 next,
@@ -191,6 +202,14 @@ impl Feed {
                 bytes
             }
             Meal::Old(pick) => kept(pick)?.emit(),
+            Meal::Early(pick) => {
+                let kept = kept(pick)?;
+                ModelPacket {
+                    round: kept.round.wrapping_add(1),
+                    ..kept
+                }
+                .emit()
+            }
             Meal::Want { pick, set, epoch } => ModelPacket {
                 set: members(set),
                 ..from_aggregator(in_flight(pick)?, WANT, epoch)
