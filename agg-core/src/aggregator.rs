@@ -5,9 +5,10 @@
 //! [`Header::parse`], [`Job::authorize`], [`Head::accept`].
 
 use heapless::Vec;
-use heapless::index_map::FnvIndexMap;
+use heapless::index_map::IndexMap;
 
 use crate::job::{Job, Rejection};
+use crate::key_hash::BuildKeyHash;
 use crate::pool::{self, Extent};
 use crate::round::GENERATIONS;
 use crate::slot::{Arrival, Head, Outcome};
@@ -51,7 +52,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub struct Aggregator<H, V> {
     epoch: Epoch,
-    jobs: FnvIndexMap<u64, Entry, MAX_JOBS>,
+    jobs: IndexMap<u64, Entry, BuildKeyHash, MAX_JOBS>,
     heads: H,
     values: V,
     counters: Counters,
@@ -60,7 +61,7 @@ pub struct Aggregator<H, V> {
 impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregator<H, V> {
     /// An aggregator without jobs. `epoch` must be above that of any earlier start (R-EPOCH-1).
     pub fn new(epoch: Epoch, heads: H, values: V) -> Self {
-        Self { epoch, jobs: FnvIndexMap::new(), heads, values, counters: Counters::default() }
+        Self { epoch, jobs: IndexMap::default(), heads, values, counters: Counters::default() }
     }
 
     /// Its epoch.
@@ -151,7 +152,8 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             Ok(()) => {}
             Err(Rejection::Drop(counter)) => return self.quiet(counter),
             Err(Rejection::Refuse(refusal)) => {
-                let answer = refuse(&header, self.epoch, entry.job.abort, refusal);
+                let about = entry.job.abort.filter(|abort| abort.refusal() == refusal);
+                let answer = refuse(&header, self.epoch, about, refusal);
                 self.counters.add(refusal_counter(refusal));
                 return emit_header(&answer, out).map_or(Verdict::Quiet, |len| Verdict::Reply { len });
             }

@@ -14,10 +14,11 @@ impl Exponent {
     pub const NONE: Self = Self(i16::MIN);
 
     /// The exponent of the largest *finite* magnitude in `block`; NaN and infinities are flagged, not scaled.
+    #[inline(always)]
     pub fn of(block: &[f32]) -> Self {
         let mut largest = 0_u32;
         for value in block {
-            let magnitude = value.to_bits() & 0x7fff_ffff;
+            let magnitude = value.to_bits() & MAGNITUDE_BITS;
             largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
         }
         if largest == 0 {
@@ -33,6 +34,7 @@ impl Exponent {
 }
 
 const INFINITY_BITS: u32 = 0x7f80_0000;
+const MAGNITUDE_BITS: u32 = 0x7fff_ffff;
 
 /// How the values of one chunk are scaled: the agreed exponent and the headroom for the sum (R-NUM-2).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,7 +42,9 @@ pub struct Scale {
     /// Multiplying by both in turn gives `2^(31 - headroom - e)`: one factor alone can be out of range.
     up: [f32; 2],
     down: [f32; 2],
-    limit: i32,
+    /// The largest magnitude of an integer, `2^(31 - headroom) - 1`, and the bits of the float just above it.
+    limit: u32,
+    above_limit: u32,
 }
 
 impl Scale {
@@ -50,20 +54,38 @@ impl Scale {
         if exponent == Exponent::NONE {
             return None;
         }
-        let headroom = workers.max(1).next_power_of_two().trailing_zeros().min(30) as i32;
+        // The base-2 logarithm, rounded up.
+        let headroom = (32 - (workers.max(1) - 1).leading_zeros()).min(30) as i32;
         let power = 31 - headroom - i32::from(exponent.0.clamp(-149, 128));
-        Some(Self { up: halves(power), down: halves(-power), limit: ((1_u32 << (31 - headroom)) - 1) as i32 })
+        Some(Self::with_factors(halves(power), halves(-power), 31 - headroom))
     }
 
-    /// One value as an integer.
+    /// The scale for magnitudes below `2^bits`.
+    fn with_factors(up: [f32; 2], down: [f32; 2], bits: i32) -> Self {
+        Self { up, down, limit: (1_u32 << bits) - 1, above_limit: ((bits + 127) as u32) << 23 }
+    }
+
+    /// One value as an integer: rounded to nearest, ties to even, NaN to 0, clamped to the limit.
+    ///
+    /// `as i32` would do, but compilers turn it into scalar code, which takes ten times as long. So the magnitude, at
+    /// most 2^31, is split into two halves that rounding by addition can convert: next to 2^23 an `f32` holds just
+    /// integers, in its low bits, and an addition rounds to them as IEEE 754 does.
     #[inline(always)]
     fn quantize_one(&self, value: f32) -> i32 {
-        // At 2^23 and above every f32 is an integer; below, adding and taking away 2^23 rounds as IEEE 754 does.
-        const INTEGERS: f32 = 8_388_608.0;
-        let scaled = value * self.up[0] * self.up[1];
-        let anchor = INTEGERS.copysign(scaled);
-        let rounded = if scaled.abs() < INTEGERS { (scaled + anchor) - anchor } else { scaled };
-        (rounded as i32).clamp(-self.limit, self.limit)
+        const INTEGERS: f32 = 8_388_608.0; // 2^23
+        const SIGNED_INTEGERS: f32 = 1.5 * INTEGERS;
+        const HALF: f32 = 65_536.0; // 2^16
+
+        let bits = (value * self.up[0] * self.up[1]).to_bits();
+        let (sign, bits) = (bits as i32 >> 31, bits & MAGNITUDE_BITS);
+        let bits = if bits > INFINITY_BITS { 0 } else { bits.min(self.above_limit) };
+        let magnitude = f32::from_bits(bits);
+        let high = magnitude * (1.0 / HALF) + INTEGERS;
+        // Exact, and from -2^15 to 2^15; so only the last addition rounds.
+        let low = magnitude - (high - INTEGERS) * HALF;
+        let low = (low + SIGNED_INTEGERS).to_bits().wrapping_sub(SIGNED_INTEGERS.to_bits());
+        let integer = (high.to_bits() << 16).wrapping_add(low).min(self.limit);
+        (integer as i32 ^ sign).wrapping_sub(sign)
     }
 
     /// One summed value as a float.
@@ -86,16 +108,17 @@ pub fn quantize(block: &[f32], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> 
     let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
     padding.fill([0; 4]);
     let mut largest = 0_u32;
-    match scale {
+    match scale.copied() {
+        // A copy: the values written could not be told from the fields of a reference.
         Some(scale) => {
             for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() & 0x7fff_ffff);
+                largest = largest.max(value.to_bits() & MAGNITUDE_BITS);
                 *lane = scale.quantize_one(*value).to_le_bytes();
             }
         }
         None => {
             for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() & 0x7fff_ffff);
+                largest = largest.max(value.to_bits() & MAGNITUDE_BITS);
                 *lane = [0; 4];
             }
         }
@@ -150,9 +173,25 @@ mod tests {
 
     #[test]
     fn num_2_ties_round_to_even() {
-        let scale = Scale { up: [1.0, 1.0], down: [1.0, 1.0], limit: i32::MAX };
+        let scale = Scale::with_factors([1.0, 1.0], [1.0, 1.0], 31);
         for (value, rounded) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (8_388_607.5, 8_388_608)] {
             assert_eq!(scale.quantize_one(value), rounded, "{value}");
+        }
+    }
+
+    /// The arithmetic of [`Scale::quantize_one`] against the words of the rule, over the bits of all kinds of floats.
+    #[test]
+    fn num_2_num_6_every_value_is_rounded_and_clamped_as_the_rule_says() {
+        for bits in [1, 2, 23, 24, 25, 30, 31] {
+            let (scale, limit) = (Scale::with_factors([1.0, 1.0], [1.0, 1.0], bits), (1_i64 << bits) - 1);
+            let strided = (0..=u32::MAX).step_by(7919);
+            // Where integers, halves and the limit are: around each power of two.
+            let edges = (0..=255_u32).flat_map(|power| (power << 23).saturating_sub(40)..(power << 23) + 40);
+            for value in strided.chain(edges.clone()).chain(edges.map(|edge| edge ^ 1 << 31)).map(f32::from_bits) {
+                // Exact in f64, whose ties are the same; NaN becomes 0.
+                let rule = (f64::from(value).round_ties_even() as i64).clamp(-limit, limit);
+                assert_eq!(i64::from(scale.quantize_one(value)), rule, "{value} within 2^{bits}");
+            }
         }
     }
 
@@ -162,6 +201,13 @@ mod tests {
             let scale = Scale::new(Exponent(0), workers).unwrap();
             let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
             assert!(largest * i64::from(workers) <= i64::from(i32::MAX), "{workers} workers");
+        }
+    }
+
+    #[test]
+    fn any_number_of_workers_has_a_scale() {
+        for (workers, limit) in [(0, i32::MAX), (1, i32::MAX), (2, i32::MAX >> 1), (3, i32::MAX >> 2), (u32::MAX, 1)] {
+            assert_eq!(Scale::new(Exponent(0), workers).unwrap().limit, limit, "{workers} workers");
         }
     }
 

@@ -16,6 +16,7 @@ pub mod aggregator;
 pub mod counters;
 pub mod fixed_point;
 pub mod job;
+mod key_hash;
 pub mod member_set;
 pub mod operation;
 pub mod pool;
