@@ -16,9 +16,9 @@ impl Exponent {
     /// The exponent of the largest *finite* magnitude in `block`; NaN and infinities are flagged, not scaled.
     #[inline(always)]
     pub fn of(block: &[f32]) -> Self {
-        let mut largest = 0_u32;
+        let mut largest = 0_i32;
         for value in block {
-            let magnitude = value.to_bits() & MAGNITUDE_BITS;
+            let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
             largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
         }
         if largest == 0 {
@@ -33,8 +33,9 @@ impl Exponent {
     }
 }
 
-const INFINITY_BITS: u32 = 0x7f80_0000;
-const MAGNITUDE_BITS: u32 = 0x7fff_ffff;
+// The bits of magnitudes order as the magnitudes do. Signed, since SSE2 compares only such.
+const INFINITY_BITS: i32 = 0x7f80_0000;
+const MAGNITUDE_BITS: i32 = 0x7fff_ffff;
 
 /// How the values of one chunk are scaled: the agreed exponent and the headroom for the sum (R-NUM-2).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,9 +43,10 @@ pub struct Scale {
     /// Multiplying by both in turn gives `2^(31 - headroom - e)`: one factor alone can be out of range.
     up: [f32; 2],
     down: [f32; 2],
-    /// The largest magnitude of an integer, `2^(31 - headroom) - 1`, and the bits of the float just above it.
-    limit: u32,
-    above_limit: u32,
+    /// Bits of the magnitude of an integer, `31 - headroom`: the limit is `2^bits - 1`.
+    bits: u32,
+    /// `2^bits` as the bits of a float.
+    above_limit: i32,
 }
 
 impl Scale {
@@ -57,12 +59,12 @@ impl Scale {
         // The base-2 logarithm, rounded up.
         let headroom = (32 - (workers.max(1) - 1).leading_zeros()).min(30) as i32;
         let power = 31 - headroom - i32::from(exponent.0.clamp(-149, 128));
-        Some(Self::with_factors(halves(power), halves(-power), 31 - headroom))
+        Some(Self::with_factors(halves(power), halves(-power), 31 - headroom as u32))
     }
 
     /// The scale for magnitudes below `2^bits`.
-    fn with_factors(up: [f32; 2], down: [f32; 2], bits: i32) -> Self {
-        Self { up, down, limit: (1_u32 << bits) - 1, above_limit: ((bits + 127) as u32) << 23 }
+    fn with_factors(up: [f32; 2], down: [f32; 2], bits: u32) -> Self {
+        Self { up, down, bits, above_limit: (bits as i32 + 127) << 23 }
     }
 
     /// One value as an integer: rounded to nearest, ties to even, NaN to 0, clamped to the limit.
@@ -76,15 +78,17 @@ impl Scale {
         const SIGNED_INTEGERS: f32 = 1.5 * INTEGERS;
         const HALF: f32 = 65_536.0; // 2^16
 
-        let bits = (value * self.up[0] * self.up[1]).to_bits();
-        let (sign, bits) = (bits as i32 >> 31, bits & MAGNITUDE_BITS);
+        let bits = (value * self.up[0] * self.up[1]).to_bits() as i32;
+        let (sign, bits) = (bits >> 31, bits & MAGNITUDE_BITS);
         let bits = if bits > INFINITY_BITS { 0 } else { bits.min(self.above_limit) };
-        let magnitude = f32::from_bits(bits);
+        let magnitude = f32::from_bits(bits as u32);
         let high = magnitude * (1.0 / HALF) + INTEGERS;
         // Exact, and from -2^15 to 2^15; so only the last addition rounds.
         let low = magnitude - (high - INTEGERS) * HALF;
         let low = (low + SIGNED_INTEGERS).to_bits().wrapping_sub(SIGNED_INTEGERS.to_bits());
-        let integer = (high.to_bits() << 16).wrapping_add(low).min(self.limit);
+        let integer = (high.to_bits() << 16).wrapping_add(low);
+        // At most 2^bits, which is one too much.
+        let integer = integer.wrapping_sub(integer >> self.bits);
         (integer as i32 ^ sign).wrapping_sub(sign)
     }
 
@@ -107,18 +111,18 @@ fn halves(power: i32) -> [f32; 2] {
 pub fn quantize(block: &[f32], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
     let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
     padding.fill([0; 4]);
-    let mut largest = 0_u32;
+    let mut largest = 0_i32;
     match scale.copied() {
         // A copy: the values written could not be told from the fields of a reference.
         Some(scale) => {
             for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() & MAGNITUDE_BITS);
+                largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
                 *lane = scale.quantize_one(*value).to_le_bytes();
             }
         }
         None => {
             for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() & MAGNITUDE_BITS);
+                largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
                 *lane = [0; 4];
             }
         }
@@ -206,7 +210,7 @@ mod tests {
 
     #[test]
     fn any_number_of_workers_has_a_scale() {
-        for (workers, limit) in [(0, i32::MAX), (1, i32::MAX), (2, i32::MAX >> 1), (3, i32::MAX >> 2), (u32::MAX, 1)] {
+        for (workers, limit) in [(0, 0x7fff_ffff), (1, 0x7fff_ffff), (2, 0x7fff_ffff >> 1), (3, 0x7fff_ffff >> 2), (u32::MAX, 1)] {
             assert_eq!(Scale::new(Exponent(0), workers).unwrap().limit, limit, "{workers} workers");
         }
     }
