@@ -109,12 +109,8 @@ mod tests {
 
     #[test]
     fn rows_stand_under_their_heads() {
-        let mut report = SizeReport::new(
-            &setup(),
-            100 << 20,
-            &[vec![900_000_000; 8], vec![900_000_000; 8]],
-            &Default::default(),
-        );
+        let rank = [&[40_000_000, 6000, 12][..], &[90_000_000; 5]].concat();
+        let mut report = SizeReport::new(&setup(), 100 << 20, &[rank.clone(), rank], &Default::default());
         let widths = |text: &str| text.lines().map(|line| line.chars().count()).collect::<Vec<_>>();
         assert_eq!(widths(&header()), vec![widths(&row(&report))[0]; 2]);
         assert!(row(&report).contains(" - "));

@@ -65,7 +65,6 @@ impl Demo {
         };
         let plans = plan::runs(self.loss, self.seed);
         let progress = Progress::new((plans.len() + 1) * train.epochs);
-        let single = training::alone(&train, &interrupt, &progress)?;
         let mut runs = Vec::with_capacity(plans.len());
         for (index, plan) in plans.iter().enumerate() {
             let setups = plan.setups(
@@ -83,6 +82,8 @@ impl Demo {
                 &progress,
             )?);
         }
+        // Last, so that workers that cannot run are found soon.
+        let single = training::alone(&train, &interrupt, &progress)?;
         progress.finish();
         let checks = compare(&single, &runs, CheckLimits::for_epochs(train.epochs));
         let results = Results { single, runs, checks };

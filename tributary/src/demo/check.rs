@@ -76,7 +76,7 @@ fn same_parameters(run: &Run) -> Check {
     digests.sort();
     digests.dedup();
     Check {
-        name: format!("{}: same parameters, to the last bit", run.name),
+        name: format!("{}: same bits in every worker", run.name),
         ok: digests.len() == 1,
         detail: format!("{} workers, digest {}", run.workers.len(), digests.join(" and ")),
     }
@@ -100,7 +100,7 @@ fn same_across_runs(runs: &[Run]) -> Check {
 fn every_step(run: &Run, single: &WorkerReport) -> Check {
     let done: Vec<u64> = run.workers.iter().map(|worker| worker.all_reduces).collect();
     Check {
-        name: format!("{}: every worker finished every step", run.name),
+        name: format!("{}: every worker took every step", run.name),
         ok: !done.is_empty() && done.iter().all(|&count| count == single.all_reduces),
         detail: match (done.iter().min(), done.iter().max()) {
             (Some(least), Some(most)) if least != most => {
@@ -128,7 +128,7 @@ fn accuracy(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
         name: format!("{}: accuracy as in one process", run.name),
         ok: worst.is_finite() && worst >= least,
         detail: format!(
-            "{:.2} % of unseen digits; one process {:.2} %, wanted {:.2} %",
+            "{:.2} % (one process {:.2} %, wanted {:.2} %)",
             100.0 * worst,
             100.0 * single.accuracy,
             100.0 * least
@@ -152,10 +152,7 @@ fn loss(run: &Run, single: &WorkerReport, limits: CheckLimits) -> Check {
     Check {
         name: format!("{}: loss follows one process", run.name),
         ok: !run.workers.is_empty() && same_length && gap <= limits.loss_gap,
-        detail: format!(
-            "largest gap of an epoch's mean {gap:.0e} nats; at most {} wanted",
-            limits.loss_gap
-        ),
+        detail: format!("largest gap {gap:.0e} nats an epoch, wanted {}", limits.loss_gap),
     }
 }
 
@@ -196,7 +193,7 @@ mod tests {
         assert_eq!(failed(&[good.clone(), good.clone()], limits), [""; 0]);
         assert_eq!(
             failed(&[run("a", [1.0, 2.0])], limits),
-            ["a: same parameters, to the last bit"]
+            ["a: same bits in every worker"]
         );
         assert_eq!(
             failed(&[good.clone(), run("b", [2.0, 2.0])], limits),
@@ -217,10 +214,7 @@ mod tests {
         late.workers[0].epochs[2].loss += 0.1;
         assert_eq!(
             failed(&[late], limits),
-            [
-                "a: every worker finished every step",
-                "a: loss follows one process"
-            ]
+            ["a: every worker took every step", "a: loss follows one process"]
         );
     }
 

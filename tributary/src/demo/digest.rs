@@ -27,9 +27,9 @@ impl ParameterDigest {
         Self(hash.finalize().into())
     }
 
-    /// The first 12 digits, for a table.
+    /// The first 8 digits, for a table.
     pub fn short(&self) -> String {
-        self.to_string()[..12].to_owned()
+        self.to_string()[..8].to_owned()
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
         assert_eq!(empty.to_string().parse(), Ok(empty));
-        assert_eq!(empty.short(), "e3b0c44298fc");
+        assert_eq!(empty.short(), "e3b0c442");
         assert!("e3b0".parse::<ParameterDigest>().is_err());
         assert!("é".repeat(32).parse::<ParameterDigest>().is_err());
     }

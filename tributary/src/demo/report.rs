@@ -79,7 +79,7 @@ pub struct WorkerReport {
 /// One data-parallel training, as its workers report it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// What sets it apart, for example "other arrival order".
+    /// What sets it apart, for example "reordered".
     pub name: String,
     /// The reports, by rank.
     pub workers: Vec<WorkerReport>,

@@ -7,18 +7,19 @@ use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets
 use super::check::Check;
 use super::report::{Run, WorkerReport};
 
-const HEADER: [&str; 10] = [
+const HEADER: [&str; 8] = [
     "worker",
     "accuracy\n%",
     "loss\nnats",
-    "all-\nreduces",
-    "summed\nMB",
     "packets\nsent",
     "goodput\nMB/s",
     "resends",
-    "communication\ns (share)",
-    "digest of\nparameters",
+    "in sums\ns (share)",
+    "digest",
 ];
+
+/// Columns of a terminal that cells are wrapped for.
+const NARROWEST: u16 = 70;
 
 /// With more workers than this, a row shows a whole run, from its least to its largest value.
 const ROWS_EACH: usize = 8;
@@ -84,15 +85,18 @@ pub fn render_checks(checks: &[Check]) -> String {
 
 fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_BORDERS_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    // In a terminal so narrow, or of unknown width, cells of single letters would read worse than wrapped lines.
+    let fits = table.width().is_none_or(|width| width >= NARROWEST);
+    if fits {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.set_header(header);
     table
 }
 
 /// One worker, or several of one run.
-fn row(name: String, workers: &[WorkerReport]) -> [String; 10] {
+fn row(name: String, workers: &[WorkerReport]) -> [String; 8] {
     let range = |value: fn(&WorkerReport) -> f64, digits: usize| {
         let values = || workers.iter().map(value);
         let least = format!("{:.digits$}", values().fold(f64::INFINITY, f64::min));
@@ -111,7 +115,7 @@ fn row(name: String, workers: &[WorkerReport]) -> [String; 10] {
             range(value, digits)
         }
     };
-    let communication = match alone {
+    let in_sums = match alone {
         true => "-".to_owned(),
         false => format!(
             "{} ({} %)",
@@ -126,12 +130,10 @@ fn row(name: String, workers: &[WorkerReport]) -> [String; 10] {
         name,
         range(|worker| 100.0 * worker.accuracy, 2),
         range(|worker| worker.final_loss().into(), 4),
-        shared(|worker| worker.all_reduces as f64, 0),
-        shared(|worker| worker.reduced_bytes as f64 / 1e6, 1),
         shared(|worker| worker.traffic.packets_sent as f64, 0),
         shared(|worker| worker.mean_goodput() / 1e6, 1),
         shared(|worker| worker.traffic.resends as f64, 0),
-        communication,
+        in_sums,
         digests.join("\n"),
     ]
 }

@@ -32,7 +32,7 @@ fn loss_and_order_change_no_bit() {
         .iter()
         .map(|run| &run["name"])
         .collect();
-    assert_eq!(names, ["1% loss", "1% loss, other order", "no loss"]);
+    assert_eq!(names, ["1% loss", "1% loss reordered", "no loss"]);
     let workers = || {
         result["runs"]
             .as_array()
@@ -67,7 +67,7 @@ fn tables_are_for_people() {
     for part in [
         "one process",
         "first run, 2",
-        "other order, 0",
+        "reordered, 0",
         "contributions merged",
         "all 2 runs: the same bits",
     ] {

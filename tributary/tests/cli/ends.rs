@@ -72,7 +72,7 @@ fn interrupts_end_all_workers() {
 }
 
 #[test]
-fn a_demo_can_be_interrupted_before_it_has_workers() {
+fn a_demo_can_be_interrupted() {
     let demo = start(&["demo", "--epochs", "1000"]);
     std::thread::sleep(std::time::Duration::from_millis(300));
     demo.signal(Signal::INT);

@@ -15,7 +15,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(4);
 pub struct Plan {
     /// What sets it apart.
     pub name: String,
-    /// Delays that force another order of arrival.
+    /// Delays that force anreordered of arrival.
     pub stagger: Option<Stagger>,
     /// Share of packets lost.
     pub loss: Probability,
@@ -31,12 +31,12 @@ pub fn runs(loss: Probability, seed: u64) -> Vec<Plan> {
     if loss == Probability::NEVER {
         return vec![
             plan("first run".to_owned(), None, loss),
-            plan("other order".to_owned(), stagger, loss),
+            plan("reordered".to_owned(), stagger, loss),
         ];
     }
     vec![
         plan(format!("{loss} loss"), None, loss),
-        plan(format!("{loss} loss, other order"), stagger, loss),
+        plan(format!("{loss} loss reordered"), stagger, loss),
         plan("no loss".to_owned(), None, Probability::NEVER),
     ]
 }
@@ -79,7 +79,7 @@ mod tests {
                 .all(|plan| plan.loss == Probability::NEVER)
         );
         let lossy = runs("2%".parse().unwrap(), 1);
-        assert_eq!(lossy[1].name, "2% loss, other order");
+        assert_eq!(lossy[1].name, "2% loss reordered");
         assert_eq!(
             lossy
                 .iter()

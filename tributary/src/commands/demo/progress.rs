@@ -11,7 +11,7 @@ impl Progress {
     /// A bar over this many epochs.
     pub fn new(epochs: usize) -> Self {
         let bar = ProgressBar::new(epochs as u64);
-        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
+        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}");
         bar.set_style(
             style
                 .unwrap_or_else(|_| ProgressStyle::default_bar())

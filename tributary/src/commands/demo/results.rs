@@ -44,9 +44,17 @@ impl Results {
             "at"
         };
         let workers = self.runs.first().map_or(0, |run| run.workers.len());
+        let WorkerReport {
+            all_reduces,
+            reduced_bytes,
+            ..
+        } = self.single;
         output::line(&format!(
-            "{workers} worker processes, aggregator {place} {}\n\n{}\n\nwhat the aggregator counted\n{}\n\n{}\n\ncurves: {}",
+            "{workers} worker processes, aggregator {place} {}\neach run: {all_reduces} all-reduces of {:.1} kB, {:.1} MB \
+             a worker\n\n{}\n\nwhat the aggregator counted\n{}\n\n{}\n\ncurves: {}",
             aggregator.address(),
+            reduced_bytes as f64 / all_reduces.max(1) as f64 / 1e3,
+            reduced_bytes as f64 / 1e6,
             render_table(&self.single, &self.runs),
             render_counters(&self.runs),
             render_checks(&self.checks),
