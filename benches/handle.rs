@@ -1,0 +1,272 @@
+//! The whole aggregator for one packet, `Aggregator::handle`: bytes in, verdict out. Beside it, for a contribution
+//! that is neither first nor last, the merge alone of the same packets into the same slots.
+
+use std::hint::black_box;
+
+use agg_core::slot::{Arrival, Head};
+use agg_core::wire::{HEADER_LEN, Header, packet_len};
+use agg_core::{Aggregator, Endpoint, Lanes, MAX_MEMBERS, MemberSet, Verdict};
+use benches::cpu_time::{self, CpuTime};
+use benches::isa::{Isa, Work};
+use benches::packets::{EPOCH, KEY, endpoint, header, job, packet};
+use benches::place::Place;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
+
+/// The chunk size of these benchmarks: the one for an MTU of 1500.
+const N: usize = Lanes::L352.count();
+
+/// The last member.
+const LAST: u8 = MAX_MEMBERS as u8 - 1;
+
+/// An aggregator and the packets that one iteration hands to it.
+struct Traffic {
+    aggregator: Aggregator<Box<[Head]>, Box<[i32]>>,
+    packets: Vec<(Vec<u8>, Endpoint)>,
+    /// What each slot is put back to before an iteration, so that every iteration does the same.
+    before: Vec<Head>,
+    out: Vec<u8>,
+}
+
+impl Traffic {
+    fn new(window: u16) -> Self {
+        let heads = usize::from(window) * 2;
+        let memory = (vec![Head::VACANT; heads].into(), vec![0; heads * N].into());
+        let mut aggregator = Aggregator::new(EPOCH, memory.0, memory.1);
+        aggregator.admit(&job(Lanes::L352, window)).expect("the job fits");
+        let before = vec![Head::VACANT; heads];
+        Self {
+            aggregator,
+            packets: Vec::new(),
+            before,
+            out: vec![0; packet_len(N)],
+        }
+    }
+
+    /// The contributions of these members to all slots have come already.
+    fn after(mut self, members: std::ops::Range<u8>) -> Self {
+        for slot in 0..(self.before.len() / 2) as u16 {
+            for member in members.clone() {
+                let packet = packet(&header(member, slot, 1), N);
+                self.aggregator
+                    .handle(&packet, &endpoint(member), 0, &mut self.out);
+            }
+        }
+        self.before.clone_from_slice(self.aggregator.memory().0);
+        self
+    }
+
+    /// These contributions come.
+    fn then(mut self, headers: impl IntoIterator<Item = Header>) -> Self {
+        self.packets = headers
+            .into_iter()
+            .map(|header| (packet(&header, N), endpoint(header.member)))
+            .collect();
+        self
+    }
+
+    /// This packet comes, many times over.
+    fn repeated(mut self, packet: &[u8], source: Endpoint) -> Self {
+        self.packets = vec![(packet.to_vec(), source); MAX_MEMBERS];
+        self
+    }
+}
+
+/// Packets to few slots, which are put back before each iteration.
+struct Handle<'t>(&'t mut Traffic);
+
+impl Work for Handle<'_> {
+    #[inline(always)]
+    fn work(&mut self) {
+        let Traffic {
+            aggregator,
+            packets,
+            before,
+            out,
+        } = &mut *self.0;
+        aggregator.memory_mut().0.clone_from_slice(before);
+        for (packet, source) in packets.iter() {
+            black_box(black_box(&mut *aggregator).handle(black_box(packet), source, 0, out));
+        }
+    }
+}
+
+/// The merge alone of the same packets, all for the slot's generation 1.
+struct Merge<'t>(&'t mut Traffic, Vec<Header>);
+
+impl Work for Merge<'_> {
+    #[inline(always)]
+    fn work(&mut self) {
+        let Traffic {
+            aggregator,
+            packets,
+            before,
+            ..
+        } = &mut *self.0;
+        let (heads, values) = aggregator.memory_mut();
+        heads.clone_from_slice(before);
+        for ((packet, _), header) in packets.iter().zip(&self.1) {
+            accept(&mut heads[1], &mut values[N..], header, black_box(packet));
+        }
+    }
+}
+
+/// A packet to each of many slots, which are put back one by one while they are in cache.
+struct HandleMany<'t>(&'t mut Traffic);
+
+impl Work for HandleMany<'_> {
+    #[inline(always)]
+    fn work(&mut self) {
+        let Traffic {
+            aggregator,
+            packets,
+            before,
+            out,
+        } = &mut *self.0;
+        for (slot, (packet, source)) in packets.iter().enumerate() {
+            black_box(black_box(&mut *aggregator).handle(black_box(packet), source, 0, out));
+            aggregator.memory_mut().0[2 * slot + 1] = before[1].clone();
+        }
+    }
+}
+
+/// The merge alone of the same packets into the same slots.
+struct MergeMany<'t>(&'t mut Traffic, Vec<Header>);
+
+impl Work for MergeMany<'_> {
+    #[inline(always)]
+    fn work(&mut self) {
+        let Traffic {
+            aggregator,
+            packets,
+            before,
+            ..
+        } = &mut *self.0;
+        let (heads, values) = aggregator.memory_mut();
+        for (slot, ((packet, _), header)) in packets.iter().zip(&self.1).enumerate() {
+            let index = 2 * slot + 1;
+            accept(
+                &mut heads[index],
+                &mut values[index * N..],
+                header,
+                black_box(packet),
+            );
+            heads[index] = before[1].clone();
+        }
+    }
+}
+
+#[inline(always)]
+fn accept(head: &mut Head, values: &mut [i32], header: &Header, packet: &[u8]) {
+    let values = values.first_chunk_mut::<N>().expect("the slot's values");
+    let arrived = packet[HEADER_LEN..]
+        .as_chunks::<4>()
+        .0
+        .first_chunk::<N>()
+        .expect("a whole chunk");
+    let arrival = Arrival {
+        header: black_box(header),
+        values: Some(arrived),
+    };
+    black_box(black_box(head).accept(black_box(values), MemberSet(u64::MAX), arrival, 0));
+}
+
+/// Measures what one packet costs with each instruction set.
+fn measure(group: &mut BenchmarkGroup<'_, CpuTime>, name: &str, mut traffic: Traffic) {
+    group.throughput(cpu_time::packets(traffic.packets.len()));
+    for isa in Isa::available() {
+        group.bench_function(format!("{}/{N}/{isa}/{name}", Place::Cache), |bencher| {
+            bencher.iter(|| isa.run(&mut Handle(&mut traffic)));
+        });
+    }
+}
+
+/// A contribution between the first and the last, against its merge alone.
+fn middle(group: &mut BenchmarkGroup<'_, CpuTime>) {
+    let headers: Vec<Header> = (1..LAST).map(|member| header(member, 0, 1)).collect();
+    let mut traffic = Traffic::new(1).after(0..1).then(headers.clone());
+    group.throughput(cpu_time::packets(traffic.packets.len()));
+    for isa in Isa::available() {
+        group.bench_function(format!("{}/{N}/{isa}/middle", Place::Cache), |bencher| {
+            bencher.iter(|| isa.run(&mut Handle(&mut traffic)));
+        });
+        group.bench_function(format!("{}/{N}/{isa}/merge", Place::Cache), |bencher| {
+            bencher.iter(|| isa.run(&mut Merge(&mut traffic, headers.clone())));
+        });
+    }
+
+    const WINDOW: u16 = 1 << 15;
+    let headers: Vec<Header> = (0..WINDOW).map(|slot| header(1, slot, 1)).collect();
+    let mut traffic = Traffic::new(WINDOW).after(0..1).then(headers.clone());
+    group.throughput(cpu_time::packets(traffic.packets.len()));
+    for isa in Isa::available() {
+        group.bench_function(format!("{}/{N}/{isa}/middle", Place::Memory), |bencher| {
+            bencher.iter(|| isa.run(&mut HandleMany(&mut traffic)));
+        });
+        let mut merge = MergeMany(&mut traffic, headers.clone());
+        group.bench_function(format!("{}/{N}/{isa}/merge", Place::Memory), |bencher| {
+            bencher.iter(|| isa.run(&mut merge));
+        });
+    }
+}
+
+/// The packets of a member that does nothing wrong.
+fn valid(criterion: &mut Criterion<CpuTime>) {
+    let mut group = criterion.benchmark_group("handle");
+    middle(&mut group);
+    let rounds = (0..MAX_MEMBERS as u32).map(|round| header(0, 0, round));
+    measure(&mut group, "first", Traffic::new(1).then(rounds));
+    let last = (0..MAX_MEMBERS as u16).map(|slot| header(LAST, slot, 1));
+    measure(
+        &mut group,
+        "last",
+        Traffic::new(MAX_MEMBERS as u16).after(0..LAST).then(last),
+    );
+    let (ours, from) = (packet(&header(3, 0, 1), N), endpoint(3));
+    measure(
+        &mut group,
+        "duplicate",
+        Traffic::new(1).after(0..LAST).repeated(&ours, from),
+    );
+    measure(
+        &mut group,
+        "replay",
+        Traffic::new(1).after(0..LAST + 1).repeated(&ours, from),
+    );
+}
+
+/// What must cost next to nothing, so that it cannot be used to keep an aggregator busy.
+fn invalid(criterion: &mut Criterion<CpuTime>) {
+    let mut group = criterion.benchmark_group("invalid");
+    let (good, from) = (packet(&header(3, 0, 1), N), endpoint(3));
+    let changed = |byte: usize| {
+        let mut packet = good.clone();
+        packet[byte] ^= 0x10;
+        packet
+    };
+    let foreign_key = packet(
+        &Header {
+            key: KEY ^ 2,
+            ..header(3, 0, 1)
+        },
+        N,
+    );
+    let stale = packet(&header(3, 0, u32::MAX), N);
+    let kinds: [(&str, &[u8], Endpoint); 7] = [
+        ("magic", &changed(0), from),
+        ("short", &good[..HEADER_LEN - 1], from),
+        ("checksum", &changed(20), from),
+        ("key", &foreign_key, from),
+        ("source", &good, endpoint(4)),
+        ("length", &good[..good.len() - 4], from),
+        ("stale", &stale, from),
+    ];
+    for (name, packet, source) in kinds {
+        let mut traffic = Traffic::new(1).after(0..LAST).repeated(packet, source);
+        let verdict = traffic.aggregator.handle(packet, &source, 0, &mut traffic.out);
+        assert_eq!(verdict, Verdict::Quiet, "{name} is not dropped");
+        measure(&mut group, name, traffic);
+    }
+}
+
+criterion_group!(name = benches; config = benches::criterion(); targets = valid, invalid);
+criterion_main!(benches);
