@@ -52,6 +52,20 @@ impl<const N: usize> Work for Dequantize<'_, N> {
     }
 }
 
+/// A copy of the floats to the wire and back, in one pass each.
+struct ThereAndBack<'b, const N: usize>(&'b mut Buffers<N>);
+
+impl<const N: usize> Work for ThereAndBack<'_, N> {
+    #[inline(always)]
+    fn work(&mut self) {
+        Copy(self.0).work();
+        for (floats, wire) in self.0.floats.iter_mut().zip(&self.0.wire) {
+            let bytes: &mut [i32] = bytemuck::cast_slice_mut(black_box(floats));
+            bytes.copy_from_slice(black_box(wire));
+        }
+    }
+}
+
 struct Copy<'b, const N: usize>(&'b mut Buffers<N>);
 
 impl<const N: usize> Work for Copy<'_, N> {
@@ -108,6 +122,9 @@ fn lanes<const N: usize>(criterion: &mut Criterion<CpuTime>) {
         // One for all: the C library's copy chooses its instruction set itself.
         group.bench_function(format!("{place}/{N}/copy"), |bencher| {
             bencher.iter(|| Isa::Baseline.run(&mut Copy(&mut buffers)));
+        });
+        group.bench_function(format!("{place}/{N}/there_and_back"), |bencher| {
+            bencher.iter(|| Isa::Baseline.run(&mut ThereAndBack(&mut buffers)));
         });
     }
 }

@@ -51,11 +51,18 @@ fn measure(compare: &Compare) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("network namespaces need root".into());
     }
-    let torch = Command::new(&compare.python).args(["-c", "import torch.distributed"]).output();
+    let torch = Command::new(&compare.python)
+        .args(["-c", "import torch.distributed"])
+        .output();
     if !torch.is_ok_and(|output| output.status.success()) {
-        return Err(format!("{} has no torch: `pip install torch`, or name another with --python", compare.python));
+        return Err(format!(
+            "{} has no torch: `pip install torch`, or name another with --python",
+            compare.python
+        ));
     }
-    let build = Command::new("cargo").args(["build", "--release", "--package", "tributary"]).status();
+    let build = Command::new("cargo")
+        .args(["build", "--release", "--package", "tributary"])
+        .status();
     if !build.is_ok_and(|status| status.success()) {
         return Err("tributary does not build".into());
     }
@@ -63,7 +70,15 @@ fn measure(compare: &Compare) -> Result<(), String> {
     let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
     let aggregator = host("agg", Link::default())?;
     let rate = (compare.rate != "none").then(|| compare.rate.clone());
-    let ranks = (0..compare.ranks).map(|rank| host(&format!("r{rank}"), Link { rate: rate.clone(), ..Link::default() }));
+    let ranks = (0..compare.ranks).map(|rank| {
+        host(
+            &format!("r{rank}"),
+            Link {
+                rate: rate.clone(),
+                ..Link::default()
+            },
+        )
+    });
     let ranks: Vec<Host> = ranks.collect::<Result<_, _>>()?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..compare.turns {
@@ -83,7 +98,10 @@ fn measure(compare: &Compare) -> Result<(), String> {
     println!("  tributary {:.4} s  {:.4} GB/s", ours, bandwidth(ours));
     println!("  gloo      {:.4} s  {:.4} GB/s", theirs, bandwidth(theirs));
     let ring = 2.0 * (compare.ranks as f64 - 1.0) / compare.ranks as f64;
-    println!("  ratio     {:.2} (a ring moves {ring:.2} times the bytes)", theirs / ours);
+    println!(
+        "  ratio     {:.2} (a ring moves {ring:.2} times the bytes)",
+        theirs / ours
+    );
     Ok(())
 }
 
@@ -102,21 +120,54 @@ fn tributary(compare: &Compare, aggregator: &Host, ranks: &[Host]) -> Result<Vec
     let address = aggregator.address();
     let control = format!("{address}:4600");
     let mut serve = aggregator.command(TRIBUTARY);
-    serve.args(["serve", "--control-addr", &control, "--data-addr", &format!("{address}:4601")]);
+    serve.args([
+        "serve",
+        "--control-addr",
+        &control,
+        "--data-addr",
+        &format!("{address}:4601"),
+    ]);
     let serve = serve.stderr(Stdio::null()).stdout(Stdio::null()).spawn();
     let _serve = Running(serve.map_err(|error| format!("the aggregator does not start: {error}"))?);
     let mut medians = Vec::new();
     for _ in 0..ITERATIONS {
         let outputs = all(ranks, |rank, host| {
             let mut bench = host.command(TRIBUTARY);
-            bench.args(["bench", "allreduce", "--json", "--world", "compare", "--aggregator", &control]);
-            bench.args(["--rank", &rank.to_string(), "--world-size", &ranks.len().to_string()]);
-            bench.args(["--bytes", &compare.bytes.to_string(), "--iterations", "1", "--loss", &compare.loss]);
+            bench.args([
+                "bench",
+                "allreduce",
+                "--json",
+                "--world",
+                "compare",
+                "--aggregator",
+                &control,
+            ]);
+            bench.args([
+                "--rank",
+                &rank.to_string(),
+                "--world-size",
+                &ranks.len().to_string(),
+            ]);
+            bench.args([
+                "--bytes",
+                &compare.bytes.to_string(),
+                "--iterations",
+                "1",
+                "--loss",
+                &compare.loss,
+            ]);
             bench
         })?;
         let text = String::from_utf8_lossy(&outputs[0].stdout).into_owned();
-        let seconds = text.split("\"median_seconds\":").nth(1).and_then(|rest| rest.split(',').next());
-        medians.push(seconds.and_then(|seconds| seconds.parse().ok()).ok_or(format!("no figures in: {text}"))?);
+        let seconds = text
+            .split("\"median_seconds\":")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next());
+        medians.push(
+            seconds
+                .and_then(|seconds| seconds.parse().ok())
+                .ok_or(format!("no figures in: {text}"))?,
+        );
     }
     Ok(medians)
 }
@@ -125,14 +176,18 @@ fn gloo(compare: &Compare, ranks: &[Host], turn: usize) -> Result<Vec<f64>, Stri
     let outputs = all(ranks, |rank, host| {
         let mut gloo = host.command(&compare.python);
         gloo.args([GLOO, &compare.bytes.to_string(), &ITERATIONS.to_string()]);
-        gloo.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.len().to_string());
+        gloo.env("RANK", rank.to_string())
+            .env("WORLD_SIZE", ranks.len().to_string());
         gloo.env("MASTER_ADDR", ranks[0].address().to_string());
         // Another port each turn: the last one's may linger.
-        gloo.env("MASTER_PORT", (29_500 + turn).to_string()).env("GLOO_SOCKET_IFNAME", "eth0");
+        gloo.env("MASTER_PORT", (29_500 + turn).to_string())
+            .env("GLOO_SOCKET_IFNAME", "eth0");
         gloo
     })?;
     let text = String::from_utf8_lossy(&outputs[0].stdout).into_owned();
-    text.lines().map(|line| line.parse().map_err(|_| format!("gloo printed: {line}"))).collect()
+    text.lines()
+        .map(|line| line.parse().map_err(|_| format!("gloo printed: {line}")))
+        .collect()
 }
 
 /// Runs one process a rank to their end; a process that hangs is ended.
@@ -140,7 +195,9 @@ fn all(ranks: &[Host], command: impl Fn(usize, &Host) -> Command) -> Result<Vec<
     let children = ranks.iter().enumerate().map(|(rank, host)| {
         let mut command = command(rank, host);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().map_err(|error| format!("rank {rank} does not start: {error}"))
+        command
+            .spawn()
+            .map_err(|error| format!("rank {rank} does not start: {error}"))
     });
     let children = children.collect::<Result<Vec<_>, _>>()?;
     let pids: Vec<_> = children.iter().map(rustix::process::Pid::from_child).collect();
@@ -158,12 +215,18 @@ fn all(ranks: &[Host], command: impl Fn(usize, &Host) -> Command) -> Result<Vec<
     watchdog.join().map_err(|_| "the watchdog panicked")?;
     let outputs = outputs.map_err(|error| format!("a rank cannot be waited for: {error}"))?;
     match outputs.iter().position(|output| !output.status.success()) {
-        Some(rank) => Err(format!("rank {rank} failed: {}", String::from_utf8_lossy(&outputs[rank].stderr).trim())),
+        Some(rank) => Err(format!(
+            "rank {rank} failed: {}",
+            String::from_utf8_lossy(&outputs[rank].stderr).trim()
+        )),
         None => Ok(outputs),
     }
 }
 
 fn median(values: &mut [f64]) -> Result<f64, String> {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().ok_or_else(|| "no figures: give --turns 1 or more".into())
+    values
+        .get(values.len() / 2)
+        .copied()
+        .ok_or_else(|| "no figures: give --turns 1 or more".into())
 }

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use crate::needs::{self, Need, is_root};
 use crate::report::Report;
 use crate::step::Step;
-use crate::{dependencies, fuzz, no_std, suites};
+use crate::{bench, dependencies, fuzz, no_std, suites};
 
 struct Group {
     name: &'static str,
@@ -72,6 +72,14 @@ const GROUPS: &[Group] = &[
         needs: &[&needs::CXX],
         privileged: false,
         run: fuzz::smoke,
+    },
+    Group {
+        name: "bench",
+        about: "the benchmarks of the core run; goals that are missed are told",
+        limit: bench::Effort::Quick.limit(),
+        needs: &[],
+        privileged: false,
+        run: bench::smoke,
     },
 ];
 

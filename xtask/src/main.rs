@@ -1,8 +1,10 @@
-//! Set-up, tests and checks of the workspace: `cargo xtask test`, `cargo xtask ci`, `cargo xtask fuzz`.
+//! Set-up, tests and checks of the workspace: `cargo xtask test`, `cargo xtask ci`, `cargo xtask fuzz`,
+//! `cargo xtask bench`.
 //!
 //! One line a room: a [`groups`] table says what is tested, a [`needs`] table what that takes and how to get it,
 //! [`process`] runs programs under a deadline, [`count`] reads what test runners print, [`report`] sums up.
 
+mod bench;
 mod checks;
 mod cleanup;
 mod compare;
@@ -56,6 +58,12 @@ enum Task {
         #[arg(long)]
         target: Option<String>,
     },
+    /// Measures the core and writes the ratios into docs/performance.md.
+    Bench {
+        /// Only what has a goal, within a few minutes; the page stays as it is.
+        #[arg(long)]
+        quick: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -85,6 +93,14 @@ fn main() -> ExitCode {
             let limit = Duration::from_secs(15 * 60)
                 + (time + Duration::from_secs(60)) * fuzz::targets().len() as u32;
             report.run("fuzz", limit, |step| fuzz::run(step, time, target.as_deref()));
+        }
+        Task::Bench { quick } => {
+            let effort = if quick {
+                bench::Effort::Quick
+            } else {
+                bench::Effort::Full
+            };
+            report.run("bench", effort.limit(), |step| bench::run(step, effort));
         }
     }
     cleanup::namespaces();
