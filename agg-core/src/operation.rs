@@ -98,7 +98,7 @@ mod tests {
                 for stream in 0..streams {
                     let part = stream_part(elements, 256, streams, stream);
                     assert_eq!(part.start, reached);
-                    assert!(part.start % 256 == 0 || part.is_empty());
+                    assert!(part.start.is_multiple_of(256) || part.is_empty());
                     reached = part.end;
                 }
                 assert_eq!(reached, elements);

@@ -161,8 +161,7 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.closed {
             // Others may wait for this rank: tell them. After a failure they know already.
-            let reason = format!("rank {} left without closing", self.shared.rank);
-            if let Err(error) = self.shared.control.abort(self.shared.member, &reason) {
+            if let Err(error) = self.shared.control.abort(self.shared.member, "it left without closing") {
                 tracing::debug!(%error, "could not say that this rank leaves");
             }
         }

@@ -30,7 +30,7 @@ pub enum Error {
         /// The aggregator's data address.
         aggregator: SocketAddr,
         /// Why.
-        failure: Failure,
+        failure: Box<Failure>,
         /// What the control service says about it; empty, or text that begins with a separator.
         detail: String,
     },

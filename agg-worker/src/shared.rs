@@ -146,7 +146,7 @@ impl Shared {
             Stopped::Failed(failure) => failure,
         };
         let detail = match failure {
-            Failure::Aborted(_) => self.why_aborted().map_or_else(String::new, |reason| format!(": {reason}")),
+            Failure::Aborted(_) => self.why_aborted().map_or_else(String::new, |reason| format!(" ({reason})")),
             Failure::AggregatorSilent { .. } => self.why_silent(),
             Failure::MembersMissing { .. } | Failure::OperationDiffers { .. } | Failure::ScaleDiffers { .. } => {
                 // The others must not wait for their own deadlines. They are told the same reason.
@@ -156,7 +156,7 @@ impl Shared {
                 String::new()
             }
         };
-        Error::Operation { world: self.world.clone(), rank: self.rank, aggregator: self.data_addr, failure, detail }
+        Error::Operation { world: self.world.clone(), rank: self.rank, aggregator: self.data_addr, failure: Box::new(failure), detail }
     }
 
     fn why_aborted(&self) -> Option<String> {

@@ -16,6 +16,9 @@ use crate::plane::Plane;
 use crate::shard::Shard;
 use crate::{HostConfig, HostError};
 
+/// How long a host that stops goes on refusing packets: a little more than a worker's longest resend timer (500 ms).
+const TELL_RANKS: Duration = Duration::from_millis(600);
+
 /// A running aggregator. Dropping it stops it.
 pub struct UdpHost {
     plane: Arc<Plane>,
@@ -45,6 +48,7 @@ impl UdpHost {
             epoch,
             memory_per_shard: slots.bytes(),
             base_port,
+            closing: AtomicBool::new(false),
             taken: Mutex::default(),
         });
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&plane) as Arc<dyn DataPlane>;
@@ -107,9 +111,14 @@ impl UdpHost {
     }
 
     fn end(&mut self) {
-        // The control service goes first: it aborts the jobs, and the shards then tell the ranks that still send.
         if let Some(control) = self.control.take() {
+            // It aborts the jobs that run. Their ranks are told when they next send: at the latest when their resend
+            // timers fire.
+            self.plane.closing.store(true, Ordering::Relaxed);
             control.shutdown();
+            if self.plane.has_jobs() {
+                std::thread::sleep(TELL_RANKS);
+            }
         }
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

@@ -1,5 +1,6 @@
 //! The host as the control service sees it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use agg_control::{
@@ -16,11 +17,18 @@ pub(crate) struct Plane {
     pub(crate) epoch: Epoch,
     pub(crate) memory_per_shard: u64,
     pub(crate) base_port: u16,
+    /// The host stops: jobs that are ended now stay, so that their ranks can be told.
+    pub(crate) closing: AtomicBool,
     /// Bytes taken on each shard, by job.
     pub(crate) taken: Mutex<Vec<(u64, u16, u64)>>,
 }
 
 impl Plane {
+    /// Whether a job holds slots.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn job_config(job: &JobSpec, stream: usize) -> Result<JobConfig, AdmitError> {
         let lanes = Lanes::from_count(job.lanes)
             .ok_or_else(|| AdmitError::Other(format!("{} lanes is no chunk size of this host", job.lanes)))?;
@@ -97,6 +105,9 @@ impl DataPlane for Plane {
     }
 
     fn release(&self, key: u64) {
+        if self.closing.load(Ordering::Relaxed) {
+            return;
+        }
         for shard in &self.shards {
             let mut state = shard.lock();
             state.aggregator.release(key);

@@ -77,7 +77,7 @@ pub enum ControlError {
         what: String,
     },
     /// The address is not one.
-    #[error("{address:?} is not an address of an aggregator: write host:port, for example 10.0.0.1:4000")]
+    #[error("{address:?} is not an address of an aggregator: write host:port, for example 10.0.0.1:4600")]
     Address {
         /// The text given.
         address: String,

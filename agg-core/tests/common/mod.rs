@@ -75,6 +75,7 @@ impl Values {
     }
 }
 
+#[derive(Clone, Copy)]
 enum To {
     Aggregator,
     Worker(usize),
@@ -152,10 +153,6 @@ impl Cluster {
             }
             let arrival = self.now + 10_000 + self.random.below(self.weather.jitter);
             self.order += 1;
-            let to = match to {
-                To::Aggregator => To::Aggregator,
-                To::Worker(worker) => To::Worker(worker),
-            };
             self.wire.insert((arrival, self.order), (from, to, bytes.to_vec()));
         }
     }
