@@ -101,7 +101,11 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             return Err(AdmitError::Key);
         }
         let (heads, values) = (self.heads.as_ref().len(), self.values.as_ref().len());
-        let taken: Vec<Extent, MAX_JOBS> = self.jobs.values().map(|entry| entry.extent.clone()).collect();
+        let mut taken: Vec<Extent, MAX_JOBS> = Vec::new();
+        for entry in self.jobs.values() {
+            // Always has room. `collect` would panic where it has not, and the compiler cannot tell.
+            let _ = taken.push(entry.extent.clone());
+        }
         let extent = pool::place(config, &taken, heads, values)?;
         if self.jobs.len() == MAX_JOBS {
             return Err(AdmitError::Jobs(MAX_JOBS));

@@ -18,7 +18,10 @@ const FETCH_LIMIT: Duration = Duration::from_secs(90);
 pub(crate) fn run(report: &mut Report) {
     report.run("fmt", LIMIT, fmt);
     report.run("clippy", LIMIT, |step| {
-        step.check(cargo("clippy --workspace --all-targets -- -D warnings"))
+        step.check(cargo("clippy --workspace --all-targets -- -D warnings"));
+        step.check(cargo(
+            "clippy --manifest-path embedding/Cargo.toml --target-dir target/embedding/sound -- -D warnings",
+        ));
     });
     report.run("deny", LIMIT, deny);
     report.run("advisories", FETCH_LIMIT, advisories);
@@ -31,9 +34,11 @@ pub(crate) fn run(report: &mut Report) {
 
 fn fmt(step: &mut Step) {
     step.check(cargo("fmt --all --check"));
-    // A workspace of its own.
-    if Path::new("fuzz/Cargo.toml").exists() {
-        step.check(cargo("fmt --manifest-path fuzz/Cargo.toml --check"));
+    // Workspaces of their own.
+    for manifest in ["fuzz/Cargo.toml", "embedding/Cargo.toml"] {
+        if Path::new(manifest).exists() {
+            step.check(cargo(&format!("fmt --manifest-path {manifest} --check")));
+        }
     }
 }
 

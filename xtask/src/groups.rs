@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use crate::needs::{self, Need, is_root};
 use crate::report::Report;
 use crate::step::Step;
-use crate::{bench, dependencies, fuzz, no_std, suites};
+use crate::{bench, dependencies, embedding, fuzz, no_std, suites};
 
 struct Group {
     name: &'static str,
@@ -40,6 +40,14 @@ const GROUPS: &[Group] = &[
         needs: &[],
         privileged: false,
         run: no_std::run,
+    },
+    Group {
+        name: "embedding",
+        about: "the core on bare metal: C header, C program, and no panic in the aggregator",
+        limit: minutes(15),
+        needs: &[&needs::CC],
+        privileged: false,
+        run: embedding::run,
     },
     Group {
         name: "unit",

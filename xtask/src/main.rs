@@ -10,6 +10,7 @@ mod cleanup;
 mod compare;
 mod count;
 mod dependencies;
+mod embedding;
 mod fuzz;
 mod groups;
 mod needs;

@@ -43,6 +43,25 @@ pub(crate) const CXX: Need = Need {
     install: Install::Apt(&["g++"]),
 };
 
+/// A C compiler and its linker.
+pub(crate) const CC: Need = Need {
+    name: "a C compiler",
+    detect: || find("cc").is_some() && find("nm").is_some(),
+    install: Install::Apt(&["gcc", "libc6-dev", "binutils"]),
+};
+
+/// Makes C headers. As a program, so that its licence is none of ours.
+pub(crate) const CBINDGEN: Need = Need {
+    name: "cbindgen",
+    detect: || find("cbindgen").is_some(),
+    install: Install::Cargo {
+        package: "cbindgen",
+        // Another version may write the header in another way: then make it anew with this one.
+        version: "0.29.4",
+        arguments: "--profile dev --config profile.dev.opt-level=0 --config profile.dev.debug=0",
+    },
+};
+
 /// Licences, sources and advisories of dependencies.
 pub(crate) const CARGO_DENY: Need = Need {
     name: "cargo-deny",
