@@ -160,9 +160,8 @@ impl ModelAggregator {
             return drop("dropped_wrong_epoch");
         }
         if packet.epoch < self.epoch {
-            // What the document leaves open: whom the refusal is about when the job is aborted too.
-            let about = job.aborted.map_or(FROM_AGGREGATOR, |(_, member)| member);
-            return Err(self.refuse(&packet, "refused_old_epoch", 3, about));
+            // It is about no member, also when the job is aborted.
+            return Err(self.refuse(&packet, "refused_old_epoch", 3, FROM_AGGREGATOR));
         }
         // R-VALID-7
         if let Some((reason, about)) = job.aborted {

@@ -4,6 +4,9 @@
 //! reader by byte offsets, its own [`checksum`], an [`aggregator`] of maps and sets, and [`sum`], which says bit for
 //! bit what an operation must give. It is slow and allocates wherever that is simpler.
 //!
+//! What it says of chosen packets is written down in `docs/vectors`, by [`vectors`]: other implementations, in any
+//! language, are held to those files.
+//!
 //! The second half, [`harness`], drives the real core and the model in lock step; property tests and fuzz targets
 //! share it.
 #![forbid(unsafe_code)]
@@ -17,6 +20,7 @@ pub mod packet;
 pub mod pool;
 pub mod round;
 pub mod sum;
+pub mod vectors;
 pub mod verdict;
 
 pub use aggregator::ModelAggregator;

@@ -50,6 +50,14 @@ const GROUPS: &[Group] = &[
         run: embedding::run,
     },
     Group {
+        name: "vectors",
+        about: "the golden packet traces are what docs/protocol.md says, by a reader of its own",
+        limit: minutes(1),
+        needs: &[&needs::PYTHON],
+        privileged: false,
+        run: suites::vectors,
+    },
+    Group {
         name: "unit",
         about: "unit, property, model and documentation tests of all crates",
         limit: minutes(30),

@@ -62,6 +62,13 @@ pub(crate) const CBINDGEN: Need = Need {
     },
 };
 
+/// The golden traces have a second reader, in Python.
+pub(crate) const PYTHON: Need = Need {
+    name: "python3",
+    detect: || find("python3").is_some(),
+    install: Install::Apt(&["python3"]),
+};
+
 /// Licences, sources and advisories of dependencies.
 pub(crate) const CARGO_DENY: Need = Need {
     name: "cargo-deny",

@@ -16,6 +16,13 @@ enum Which {
     Ignored,
 }
 
+/// The second implementation of the aggregator's rules, against docs/vectors; `unit` plays them to the real one.
+pub(crate) fn vectors(step: &mut Step) {
+    let mut command = Command::new("python3");
+    command.arg("docs/vectors/check.py");
+    step.check(command);
+}
+
 /// All that needs no privileges.
 pub(crate) fn unit(step: &mut Step) {
     // The ignored ones are counted where they run: in `end_to_end`.

@@ -1,0 +1,119 @@
+//! Plays the packets of a scenario to the model and notes what it does.
+
+use std::net::SocketAddrV4;
+
+use crate::aggregator::GENERATIONS;
+use crate::vectors::lines::source;
+use crate::vectors::lines::{Abort, Event, Expectation, FORMAT, JobLine, Setup, VerdictKind};
+use crate::vectors::text::{Hex, Word};
+use crate::vectors::trace::{Datagram, Trace};
+use crate::{ModelAggregator, ModelPacket, To};
+
+/// Time between two packets unless the scenario says otherwise, in ns: a fifth of the pause between Wants.
+const STEP: u64 = 200_000;
+
+/// A trace that is being written.
+#[derive(Debug)]
+pub struct Player {
+    model: ModelAggregator,
+    trace: Trace,
+    now: u64,
+}
+
+impl Player {
+    /// A trace named `name`, of an aggregator with these jobs.
+    pub fn new(name: &str, about: &str, epoch: u32, jobs: &[JobLine]) -> Self {
+        let heads = |job: &JobLine| usize::from(job.window) * GENERATIONS;
+        let lanes = jobs.iter().map(|job| heads(job) * usize::from(job.lanes)).sum();
+        let mut model = ModelAggregator::new(epoch, jobs.iter().map(heads).sum(), lanes);
+        for job in jobs {
+            assert!(model.admit(job.job()), "{name}: {job:?} is not admitted");
+        }
+        let (jobs, about) = (jobs.to_vec(), about.to_owned());
+        let setup = Setup {
+            format: FORMAT,
+            about,
+            packets: 0,
+            epoch,
+            jobs,
+        };
+        let trace = Trace {
+            name: name.to_owned(),
+            setup,
+            events: Vec::new(),
+            datagrams: Vec::new(),
+        };
+        Self {
+            model,
+            trace,
+            now: 1_000_000_000,
+        }
+    }
+
+    /// The member that a packet names sends it; of a job or member that does not exist, somebody of the first job does.
+    /// The scenario says which rule it shows and what is counted; the model has to agree.
+    pub fn send(&mut self, packet: &ModelPacket, rule: &str, counter: &str, about: &str) {
+        let job = self.trace.setup.jobs.iter().find(|job| job.key.0 == packet.key);
+        let job = job.unwrap_or(&self.trace.setup.jobs[0]);
+        let sender = job
+            .members
+            .get(usize::from(packet.member))
+            .unwrap_or(&job.members[0]);
+        self.send_bytes(sender.address, packet.emit(), rule, counter, about);
+    }
+
+    /// The same with any bytes from anywhere.
+    pub fn send_bytes(
+        &mut self,
+        from: SocketAddrV4,
+        payload: Vec<u8>,
+        rule: &str,
+        counter: &str,
+        about: &str,
+    ) {
+        let verdict = self.model.handle(&payload, source(from), self.now);
+        let name = &self.trace.name;
+        assert_eq!(verdict.counter, counter, "{name}: {rule}: {about}");
+        let kind = match verdict.send.as_ref().map(|send| send.to) {
+            None => VerdictKind::Quiet,
+            Some(To::Sender) => VerdictKind::Reply,
+            Some(To::Members(_)) => VerdictKind::Broadcast,
+        };
+        self.trace.datagrams.push(Datagram {
+            source: from,
+            payload,
+        });
+        self.trace.setup.packets += 1;
+        self.trace.events.push(Event::Packet(Expectation {
+            packet: self.trace.setup.packets,
+            now: self.now,
+            rule: rule.to_owned(),
+            about: about.to_owned(),
+            counter: counter.to_owned(),
+            verdict: kind,
+            output: verdict.send.map(|send| Hex(send.bytes)),
+        }));
+        self.now += STEP;
+    }
+
+    /// A job is aborted.
+    pub fn abort(&mut self, key: u64, reason: i16, member: u8) {
+        self.model.abort(key, reason, member);
+        let abort = Abort {
+            abort: Word(key),
+            reason,
+            member,
+        };
+        self.trace.events.push(Event::Abort(abort));
+    }
+
+    /// The next packet comes so long, in ns, after the last.
+    pub fn after(&mut self, ns: u64) {
+        self.now = self.now - STEP + ns;
+    }
+
+    /// The whole trace.
+    pub fn finish(self) -> Trace {
+        self.trace
+    }
+}

@@ -1,0 +1,211 @@
+//! The golden traces of `docs/vectors`: they are what the specification says, and the real aggregator keeps to them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agg_core::slot::Head;
+use agg_core::{
+    Abort, AbortCause, Aggregator, Counter, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Verdict,
+};
+use agg_model::vectors::text::Hex;
+use agg_model::vectors::{Datagram, Event, Expectation, JobLine, Trace, VerdictKind, scenarios};
+
+/// What an output buffer holds before.
+const UNWRITTEN: u8 = 0xa5;
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/vectors")
+}
+
+fn traces() -> Vec<Trace> {
+    Trace::read_all(&directory()).expect("docs/vectors can be read")
+}
+
+fn expectations(trace: &Trace) -> impl Iterator<Item = &Expectation> {
+    trace.events.iter().filter_map(|event| match event {
+        Event::Packet(expected) => Some(expected),
+        Event::Abort(_) => None,
+    })
+}
+
+type Core = Aggregator<Vec<Head>, Vec<i32>>;
+
+/// The real aggregator as a trace has it before its first packet.
+fn core(trace: &Trace) -> Core {
+    let setup = &trace.setup;
+    let heads = |job: &JobLine| 2 * usize::from(job.window);
+    let lanes = setup
+        .jobs
+        .iter()
+        .map(|job| heads(job) * usize::from(job.lanes))
+        .sum();
+    // What a real host's memory held before.
+    let (heads, values) = (
+        vec![Head::VACANT; setup.jobs.iter().map(heads).sum()],
+        vec![-1; lanes],
+    );
+    let mut core = Aggregator::new(Epoch(setup.epoch), heads, values);
+    for job in &setup.jobs {
+        let members = job.members.iter().map(|member| Member {
+            source: Endpoint::from(std::net::SocketAddr::from(member.address)),
+            set: MemberSet(member.set.0),
+            workers: member.workers,
+        });
+        let config = JobConfig {
+            key: job.key.0,
+            members: members.collect(),
+            lanes: Lanes::from_count(job.lanes).expect("a number of lanes that exists"),
+            window: job.window,
+        };
+        core.admit(&config).expect("memory was made for it");
+    }
+    core
+}
+
+/// One packet; the error says what differs.
+fn handle(core: &mut Core, datagram: &Datagram, expected: &Expectation) -> Result<(), String> {
+    let before = core.counters().clone();
+    // Room for just the answer, so that one byte more would not fit.
+    let room = expected.output.as_ref().map_or(56, |Hex(bytes)| bytes.len());
+    let mut out = vec![UNWRITTEN; room];
+    let source = Endpoint::from(std::net::SocketAddr::from(datagram.source));
+    let verdict = core.handle(&datagram.payload, &source, expected.now, &mut out);
+    let (kind, output) = match verdict {
+        Verdict::Quiet => (VerdictKind::Quiet, None),
+        Verdict::Reply { len } => (VerdictKind::Reply, Some(Hex(out[..len].to_vec()))),
+        Verdict::Broadcast { key, len } => {
+            let named = &out[8..16];
+            assert_eq!(
+                named,
+                key.to_le_bytes(),
+                "the output is of the job that it is sent to"
+            );
+            (VerdictKind::Broadcast, Some(Hex(out[..len].to_vec())))
+        }
+    };
+    let raised = |counter: &&Counter| core.counters().get(**counter) != before.get(**counter);
+    let raised: Vec<&str> = Counter::ALL
+        .iter()
+        .filter(raised)
+        .map(|counter| counter.name())
+        .collect();
+    let (said, got) = (
+        (
+            expected.verdict,
+            &expected.output,
+            vec![expected.counter.as_str()],
+        ),
+        (kind, &output, raised),
+    );
+    let number = expected.packet;
+    (said == got)
+        .then_some(())
+        .ok_or_else(|| format!("packet {number}: the file says {said:?}, the core {got:?}"))
+}
+
+/// A whole trace through the real aggregator.
+fn replay(trace: &Trace) -> Result<(), String> {
+    let mut core = core(trace);
+    for event in &trace.events {
+        match event {
+            Event::Packet(expected) => handle(&mut core, &trace.datagrams[expected.packet - 1], expected)
+                .map_err(|error| format!("{}, {error}", trace.name))?,
+            Event::Abort(abort) => {
+                let cause = match abort.reason {
+                    4 => AbortCause::LostMember,
+                    5 => AbortCause::MemberFailed,
+                    6 => AbortCause::Ended,
+                    other => return Err(format!("{other} is no reason to abort")),
+                };
+                let member = abort.member;
+                core.abort(abort.abort.0, Abort { cause, member });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn files_are_what_the_generator_writes() {
+    let mut known = BTreeSet::new();
+    for trace in scenarios::all() {
+        for (name, bytes) in trace.files() {
+            let kept = fs::read(directory().join(&name)).unwrap_or_default();
+            assert!(
+                kept == bytes,
+                "{name} differs: cargo run -p agg-model --example vectors -- --write"
+            );
+            known.insert(name);
+        }
+        assert_eq!(Trace::read(&directory(), &trace.name).unwrap(), trace);
+    }
+    for entry in fs::read_dir(directory()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_trace = name.ends_with(".jsonl") || name.ends_with(".pcap");
+        assert!(
+            !is_trace || known.contains(&name),
+            "{name} is of no scenario: delete it"
+        );
+    }
+}
+
+#[test]
+fn the_core_does_what_every_trace_says() {
+    for trace in traces() {
+        replay(&trace).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// The replay above is worth something only if it notices when a packet or its expectation is another one.
+#[test]
+fn the_replay_notices_what_differs() {
+    for trace in traces() {
+        for at in 0..trace.events.len() {
+            let Event::Packet(expected) = &trace.events[at] else {
+                continue;
+            };
+            let mut other = trace.clone();
+            let Event::Packet(changed) = &mut other.events[at] else {
+                unreachable!()
+            };
+            match &mut changed.output {
+                Some(Hex(bytes)) => *bytes.last_mut().expect("a packet has bytes") ^= 1,
+                None => changed.verdict = VerdictKind::Reply,
+            }
+            assert!(
+                replay(&other).is_err(),
+                "{}, packet {}",
+                trace.name,
+                expected.packet
+            );
+        }
+    }
+}
+
+#[test]
+fn traces_show_every_check_merge_rule_and_counter() {
+    let traces = traces();
+    let all = || traces.iter().flat_map(expectations);
+    let rules: BTreeSet<&str> = all().map(|expected| expected.rule.as_str()).collect();
+    let checks = (1..=9).map(|number| format!("R-VALID-{number}"));
+    for rule in checks.chain((0..=7).map(|number| format!("R-SLOT-{number}"))) {
+        assert!(rules.contains(rule.as_str()), "no packet shows {rule}");
+    }
+    let counted: BTreeSet<&str> = all().map(|expected| expected.counter.as_str()).collect();
+    let known: BTreeSet<&str> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+    assert_eq!(counted, known);
+    let wide: BTreeSet<u16> = traces
+        .iter()
+        .flat_map(|trace| trace.setup.jobs.iter().map(|job| job.lanes))
+        .collect();
+    assert_eq!(wide, [16, 256, 352].into());
+
+    let document = fs::read_to_string(directory().join("../protocol.md")).unwrap();
+    for rule in rules {
+        assert!(
+            document.contains(&format!("**{rule}**")),
+            "{rule} is no rule of the protocol"
+        );
+    }
+}
