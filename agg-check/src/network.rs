@@ -1,0 +1,150 @@
+//! The network: a set of packets.
+//!
+//! A packet that was sent once can arrive from then on at any time, any number of times, or never. That is loss,
+//! duplication and reordering at once, without bounds on any of them, and the set stays finite since contributions
+//! are immutable (R-NUM-5): what is sent again is what was sent before.
+
+use agg_core::wire::{Header, Kind, Refusal};
+use agg_core::{Exponent, MemberSet, Round};
+
+use crate::scenario::Pace;
+
+/// A packet on its way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Packet {
+    /// From a member to an aggregator.
+    Up {
+        /// The member, whose address it comes from.
+        from: usize,
+        /// The aggregator.
+        node: usize,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
+    /// From an aggregator to a member.
+    Down {
+        /// The member.
+        to: usize,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Packet {
+    /// The datagram.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Up { bytes, .. } | Self::Down { bytes, .. } => bytes,
+        }
+    }
+
+    /// Its header; what is explored never damages packets.
+    pub fn header(&self) -> Header {
+        Header::split(self.bytes()).expect("packets are not damaged").0
+    }
+
+    /// What stands for all packets that do the same to a worker, whatever its state.
+    ///
+    /// A Want's set words an error and spares a needless resend, which where hosts are prompt is in the network
+    /// already; else only whether this worker is in the set matters. Refusals of an old epoch are told apart by the
+    /// epoch that they tell. [`crate::world::World::verify_classes`] tries every packet of a class on every state
+    /// that one of them met, so this is checked.
+    pub fn class(&self, pace: Pace) -> Self {
+        let Self::Down { to, bytes } = self else {
+            return self.clone();
+        };
+        let header = self.header();
+        let reduced = match header.kind {
+            Kind::Want => {
+                let matters = match pace {
+                    Pace::Prompt => MemberSet::EMPTY,
+                    Pace::Batched => MemberSet::single(*to as u8),
+                };
+                let set = MemberSet(header.set.0 & matters.0);
+                Header {
+                    set,
+                    workers: 0,
+                    next: Exponent::NONE,
+                    ..header
+                }
+            }
+            Kind::Refusal if header.scale.0 == Refusal::Epoch.to_wire() => {
+                let (set, next) = (MemberSet::EMPTY, Exponent::NONE);
+                Header {
+                    slot: 0,
+                    round: Round(0),
+                    set,
+                    workers: 0,
+                    next,
+                    op: 0,
+                    op_seq: 0,
+                    ..header
+                }
+            }
+            Kind::Data | Kind::Refusal => {
+                return Self::Down {
+                    to: *to,
+                    bytes: bytes.clone(),
+                };
+            }
+        };
+        Self::Down {
+            to: *to,
+            bytes: reduced.emit().to_vec(),
+        }
+    }
+}
+
+/// A class of packets, by its number in the world's table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClassId(pub u16);
+
+const WORDS: usize = 8;
+
+/// A set of packets, by class.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Network([u64; WORDS]);
+
+impl Network {
+    /// Adds a packet; whether it is new.
+    pub fn insert(&mut self, packet: ClassId) -> bool {
+        let (word, bit) = (usize::from(packet.0) / 64, 1 << (packet.0 % 64));
+        let new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        new
+    }
+
+    /// Whether a packet of this class can arrive.
+    pub fn contains(&self, packet: ClassId) -> bool {
+        self.0[usize::from(packet.0) / 64] & (1 << (packet.0 % 64)) != 0
+    }
+
+    /// What is in this set and not in `other`.
+    pub fn without(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    /// What can arrive.
+    pub fn iter(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.0.iter().enumerate().flat_map(|(index, word)| {
+            let bits = (0..64).filter(move |bit| word & (1_u64 << bit) != 0);
+            bits.map(move |bit| ClassId((index * 64 + bit) as u16))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_a_set() {
+        let mut network = Network::default();
+        let inserted = [511, 0, 64, 63, 64].map(|id| network.insert(ClassId(id)));
+        assert_eq!(inserted, [true, true, true, true, false]);
+        assert_eq!(
+            network.iter().map(|id| id.0).collect::<Vec<_>>(),
+            [0, 63, 64, 511]
+        );
+    }
+}

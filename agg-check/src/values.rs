@@ -1,0 +1,168 @@
+//! What the members contribute, and what must come back.
+//!
+//! Each contribution is one digit in a place of its own, so that a sum shows exactly what it is made of: a member
+//! that is missing leaves a zero, one that is counted twice doubles its digit, and another chunk has another digit.
+
+use std::hash::{Hash, Hasher};
+
+use agg_core::{OpKind, Operation, Tensor};
+
+/// Lanes of a chunk: the smallest size that exists.
+pub const LANES: usize = 16;
+
+/// Bits of a digit: room for any digit below 32 twice.
+const DIGIT: usize = 6;
+
+/// One operation of the script that all members follow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Step {
+    /// What it does.
+    pub kind: OpKind,
+    /// Blocks of values; chunks with values, but for a barrier.
+    pub blocks: usize,
+}
+
+impl Step {
+    /// Integers.
+    pub const fn i32(blocks: usize) -> Self {
+        let kind = OpKind::SumI32;
+        Self { kind, blocks }
+    }
+
+    /// Floats: as many header-only chunks as fit the window go ahead.
+    pub const fn f32(blocks: usize) -> Self {
+        let kind = OpKind::SumF32;
+        Self { kind, blocks }
+    }
+
+    /// The operation as a worker starts it. The last block has one element only: padding is part of the check.
+    pub fn operation(self) -> Operation {
+        let elements = match self.kind {
+            OpKind::Barrier => 1,
+            _ => (self.blocks - 1) * LANES + 1,
+        };
+        Operation {
+            kind: self.kind,
+            elements: elements as u64,
+        }
+    }
+
+    fn fill(self, value: impl Fn(usize) -> i32) -> Data {
+        let values = (0..self.operation().elements as usize).map(|element| value(element / LANES));
+        match self.kind {
+            OpKind::SumI32 => Data::I32(values.collect()),
+            OpKind::SumF32 => Data::F32(values.map(|value| value as f32).collect()),
+            OpKind::Barrier => Data::Empty,
+        }
+    }
+
+    /// What `member` of `members` contributes to the operation number `seq`.
+    ///
+    /// Its place changes with the block, so that the largest exponent of a block is not always the same member's.
+    pub fn contribution(self, seq: usize, member: usize, members: usize) -> Data {
+        self.fill(|block| digit(seq, block) << (DIGIT * ((member + block) % members)))
+    }
+
+    /// The exact sum.
+    pub fn sum(self, seq: usize, members: usize) -> Data {
+        self.fill(|block| {
+            (0..members)
+                .map(|place| digit(seq, block) << (DIGIT * place))
+                .sum()
+        })
+    }
+}
+
+/// Below 32 for the small operations that can be explored, and no two blocks have the same.
+fn digit(seq: usize, block: usize) -> i32 {
+    let digit = 1 + 8 * seq + block;
+    assert!(block < 8 && digit < 32, "too long to tell its blocks apart");
+    digit as i32
+}
+
+/// A tensor of one operation, in the memory of its user. Equal when all bits are.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// No elements.
+    Empty,
+    /// Integers.
+    I32(Vec<i32>),
+    /// Floats.
+    F32(Vec<f32>),
+}
+
+impl Data {
+    /// As the worker takes it.
+    pub fn tensor(&mut self) -> Tensor<'_> {
+        match self {
+            Self::Empty => Tensor::Empty,
+            Self::I32(values) => Tensor::I32(values),
+            Self::F32(values) => Tensor::F32(values),
+        }
+    }
+
+    fn bits(&self) -> Vec<u32> {
+        match self {
+            Self::Empty => Vec::new(),
+            Self::I32(values) => values.iter().map(|value| *value as u32).collect(),
+            Self::F32(values) => values.iter().map(|value| value.to_bits()).collect(),
+        }
+    }
+
+    /// Whether each block is either still this member's contribution or the whole sum already.
+    pub fn is_between(&self, contribution: &Self, sum: &Self) -> bool {
+        let (bits, before, after) = (self.bits(), contribution.bits(), sum.bits());
+        let blocks = bits
+            .chunks(LANES)
+            .zip(before.chunks(LANES).zip(after.chunks(LANES)));
+        bits.len() == after.len()
+            && blocks
+                .into_iter()
+                .all(|(is, (before, after))| is == before || is == after)
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other) && self.bits() == other.bits()
+    }
+}
+
+impl Eq for Data {}
+
+impl Hash for Data {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bits().hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn omissions_and_double_counts_show() {
+        let step = Step::i32(3);
+        let parts: Vec<_> = (0..3).map(|member| step.contribution(1, member, 3)).collect();
+        let sum = |members: &[usize]| {
+            let mut total = vec![0; 33];
+            for member in members {
+                let Data::I32(values) = &parts[*member] else {
+                    panic!("integers")
+                };
+                total
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(total, value)| *total += value);
+            }
+            Data::I32(total)
+        };
+        let exact = step.sum(1, 3);
+        assert_eq!(sum(&[0, 1, 2]), exact);
+        for other in [&[0, 1][..], &[1, 2], &[0, 1, 2, 2], &[0, 0, 1], &[1, 1, 1]] {
+            assert!(!sum(other).is_between(&parts[0], &exact), "{other:?}");
+        }
+        assert!(parts[0].is_between(&parts[0], &exact) && !parts[1].is_between(&parts[0], &exact));
+        assert_ne!(step.sum(0, 3), exact);
+    }
+}
