@@ -144,10 +144,13 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
     /// use; the verdict says to whom.
     #[inline(always)]
     pub fn handle(&mut self, packet: &[u8], source: &Endpoint, now: Nanos, out: &mut [u8]) -> Verdict {
-        let (header, rest) = match Header::split(packet) {
-            Ok(split) => split,
-            Err(invalid) => return self.quiet(invalid_counter(invalid)),
+        let Some((front, rest)) = packet.split_first_chunk::<HEADER_LEN>() else {
+            return self.quiet(Counter::DroppedLength);
         };
+        if let Err(invalid) = Header::validate(front) {
+            return self.quiet(invalid_counter(invalid));
+        }
+        let header = Header::read(front);
         let Some(entry) = self.jobs.get(&header.key) else {
             return self.quiet(Counter::DroppedKey);
         };

@@ -222,6 +222,15 @@ impl Header {
     /// Reads a header (R-VALID-1). The length of the packet is the caller's to check: it depends on the job.
     #[inline(always)]
     pub fn parse(bytes: &[u8; HEADER_LEN]) -> Result<Self, Invalid> {
+        Self::validate(bytes)?;
+        Ok(Self::read(bytes))
+    }
+
+    /// Whether bytes are a header. With [`Self::read`] the two halves of [`Self::parse`] for the hot paths: where a
+    /// `Result<Header, Invalid>` takes shape, the error shares bytes with a field, which compilers then store in parts
+    /// and load as a whole; that stalls for as long as the whole checksum takes.
+    #[inline(always)]
+    pub(crate) fn validate(bytes: &[u8; HEADER_LEN]) -> Result<(), Invalid> {
         let raw: Raw = bytemuck::must_cast(*bytes);
         if raw.magic != MAGIC {
             return Err(Invalid::Magic);
@@ -232,18 +241,23 @@ impl Header {
         if u32::from_le(raw.check) != raw.checksum() {
             return Err(Invalid::Checksum);
         }
-        let kind = match raw.kind {
-            1 => Kind::Data,
-            2 => Kind::Want,
-            3 => Kind::Refusal,
-            _ => return Err(Invalid::Kind),
-        };
-        if raw.flags & !Flags::KNOWN != 0 {
+        if !matches!(raw.kind, 1..=3) || raw.flags & !Flags::KNOWN != 0 {
             return Err(Invalid::Kind);
         }
-        Ok(Self {
-            kind,
-            flags: Flags(raw.flags),
+        Ok(())
+    }
+
+    /// The header that valid bytes are.
+    #[inline(always)]
+    pub(crate) fn read(bytes: &[u8; HEADER_LEN]) -> Self {
+        let raw: Raw = bytemuck::must_cast(*bytes);
+        Self {
+            kind: match raw.kind {
+                1 => Kind::Data,
+                2 => Kind::Want,
+                _ => Kind::Refusal,
+            },
+            flags: Flags(raw.flags & Flags::KNOWN),
             member: raw.member,
             slot: u16::from_le(raw.slot),
             key: u64::from_le(raw.key),
@@ -255,7 +269,7 @@ impl Header {
             next: Exponent(i16::from_le(raw.next)),
             op: u64::from_le(raw.op),
             op_seq: u32::from_le(raw.op_seq),
-        })
+        }
     }
 
     /// The header's bytes.
