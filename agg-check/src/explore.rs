@@ -34,16 +34,22 @@ pub struct Report {
     pub time: Duration,
 }
 
-/// Explores all states of a scenario; ends early at a violation.
+/// Explores all states of a scenario; ends early where a rule is violated.
 pub fn explore(scenario: Scenario) -> Report {
+    run(scenario, HasDiscoveries::AnyFailures)
+}
+
+/// Explores a scenario until this rule is violated, whatever else is before.
+pub fn refute(scenario: Scenario, rule: &'static str) -> Report {
+    run(scenario, HasDiscoveries::AnyOf([rule].into()))
+}
+
+fn run(scenario: Scenario, until: HasDiscoveries) -> Report {
     let begun = Instant::now();
     let name = scenario.name.clone();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let checker = TributaryModel::new(scenario).checker().threads(threads);
-    let checker = checker
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
+    let checker = checker.finish_when(until).spawn_bfs().join();
     let model = checker.model();
     let violations = checker.discoveries().into_iter().map(|(rule, path)| {
         let actions = path.into_actions();

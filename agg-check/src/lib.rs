@@ -20,7 +20,7 @@ pub mod scenario;
 pub mod values;
 pub mod world;
 
-pub use explore::{Report, explore};
+pub use explore::{Report, explore, refute};
 pub use model::{TributaryModel, rules};
 pub use mutation::{AggregatorMutation, Mutation, WorkerMutation};
 pub use scenario::{Scenario, Trouble};

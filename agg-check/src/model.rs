@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::RwLock;
 
 use agg_core::Epoch;
+use agg_core::wire::Flags;
 use stateright::{Model, Property};
 
 use crate::fair::{self, Ending};
@@ -159,6 +160,20 @@ impl TributaryModel {
         state
     }
 
+    /// Whether an aggregator would answer this packet although it came from an aggregator.
+    fn is_echoed(&self, state: &State, class: ClassId) -> bool {
+        let number = self.world.packets.first(class);
+        let packet = self.world.packets.packet(number);
+        match &*packet {
+            Packet::Up { node, .. } if !packet.header().flags.has(Flags::UP) => !self
+                .world
+                .node_step(state.nodes[*node], number, 0)
+                .first
+                .is_empty(),
+            _ => false,
+        }
+    }
+
     fn any_packet(&self, state: &State, is: impl Fn(ClassId) -> bool) -> bool {
         state.network.iter().any(is)
     }
@@ -180,6 +195,14 @@ impl Model for TributaryModel {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let scenario = &self.world.scenario;
+        if state
+            .members
+            .iter()
+            .any(|member| self.world.member(*member).is_wrong())
+        {
+            // Nothing needs to be known of what follows a wrong result.
+            return;
+        }
         for (number, id) in state.members.iter().enumerate() {
             let member = self.world.member(*id);
             if member.can_start(scenario) {
@@ -242,7 +265,7 @@ impl Model for TributaryModel {
                 }
             }),
             Property::always(rules::DIRECTION, |model, state: &State| {
-                !model.any_packet(state, |packet| model.world.packets.is_echo(packet))
+                !model.any_packet(state, |class| model.is_echoed(state, class))
             }),
         ]
     }

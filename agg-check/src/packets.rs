@@ -36,8 +36,6 @@ struct Class {
     packets: Vec<PacketId>,
     /// A result with other bits than another result of its chunk.
     disagrees: bool,
-    /// An answer to a packet that came from an aggregator.
-    echo: bool,
 }
 
 impl Packets {
@@ -49,8 +47,8 @@ impl Packets {
         }
     }
 
-    /// The number of a packet; `echo` if it answers one that came from an aggregator.
-    pub fn number(&self, packet: Packet, echo: bool) -> PacketId {
+    /// The number of a packet.
+    pub fn number(&self, packet: Packet) -> PacketId {
         let mut table = self.table.write().expect("no panic under the lock");
         if let Some(number) = table.numbers.get(&packet) {
             return *number;
@@ -62,7 +60,6 @@ impl Packets {
             table.classes.push(Class {
                 packets: Vec::new(),
                 disagrees: false,
-                echo,
             });
         }
         let disagrees = table.disagrees(&packet);
@@ -97,11 +94,6 @@ impl Packets {
     /// Whether it is a result with other bits than another of its chunk.
     pub fn disagrees(&self, class: ClassId) -> bool {
         self.read(class, |class| class.disagrees)
-    }
-
-    /// Whether it answers a packet that came from an aggregator.
-    pub fn is_echo(&self, class: ClassId) -> bool {
-        self.read(class, |class| class.echo)
     }
 
     /// How many classes there are.

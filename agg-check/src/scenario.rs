@@ -46,6 +46,8 @@ pub struct Scenario {
     pub pace: Pace,
     /// Whether members' addresses send back what they get: an aggregator must not answer that.
     pub reflects: bool,
+    /// Whether packets stay in the network that can do nothing any more.
+    pub remembers_dead: bool,
     /// The rule that is broken on purpose.
     pub mutation: Option<Mutation>,
 }
@@ -63,6 +65,7 @@ impl Scenario {
             trouble: Trouble::None,
             pace: Pace::Prompt,
             reflects: false,
+            remembers_dead: false,
             mutation: None,
         }
     }
@@ -106,7 +109,8 @@ impl Scenario {
 
     /// Whether packets that can do nothing any more are taken out of the network (see [`crate::dead`]).
     pub fn forgets_dead(&self) -> bool {
-        self.mutation.is_none() && self.pace == Pace::Prompt && !self.reflects
+        let plain = self.mutation.is_none() && self.pace == Pace::Prompt && !self.reflects;
+        plain && self.disagrees.is_none() && !self.remembers_dead
     }
 
     /// Chunks of the whole script.

@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, RwLock};
 
 use agg_core::Epoch;
-use agg_core::wire::{Flags, Kind};
+use agg_core::wire::Kind;
 
 use crate::dead;
 use crate::interner::Interner;
@@ -120,8 +120,8 @@ impl World {
             let next = MemberId(self.members.number(next));
             Step {
                 next,
-                first: self.numbers(sent.first, false),
-                again: self.numbers(sent.again, false),
+                first: self.numbers(sent.first),
+                again: self.numbers(sent.again),
             }
         })
     }
@@ -144,17 +144,16 @@ impl World {
                     .entry(counter.name())
                     .or_default() += 1;
             }
-            let echo = !packet.header().flags.has(Flags::UP);
             let next = NodeId(self.nodes.number(next));
             Step {
                 next,
-                first: self.numbers(handled.sent, echo),
+                first: self.numbers(handled.sent),
                 again: Vec::new(),
             }
         })
     }
 
-    fn numbers(&self, packets: Vec<Packet>, echo: bool) -> Vec<PacketId> {
+    fn numbers(&self, packets: Vec<Packet>) -> Vec<PacketId> {
         let mut numbers = Vec::new();
         for packet in packets {
             if let (Packet::Down { to, bytes }, true) = (&packet, self.scenario.reflects) {
@@ -163,9 +162,9 @@ impl World {
                     node: 0,
                     bytes: bytes.clone(),
                 };
-                numbers.push(self.packets.number(reflected, false));
+                numbers.push(self.packets.number(reflected));
             }
-            numbers.push(self.packets.number(packet, echo));
+            numbers.push(self.packets.number(packet));
         }
         numbers
     }
@@ -209,10 +208,9 @@ impl World {
         is_dead: impl Fn(ClassId) -> bool,
     ) -> Network {
         let classes = self.packets.classes();
-        if let Some((known, dead)) = table.read().expect("no panic under the lock").get(&party) {
-            if *known == classes {
-                return *dead;
-            }
+        match table.read().expect("no panic under the lock").get(&party) {
+            Some((known, dead)) if *known == classes => return *dead,
+            _ => {}
         }
         let mut dead = Network::default();
         for class in (0..classes)

@@ -157,10 +157,10 @@ impl Merged {
                 asked: self.asked,
                 ..Self::new(header, values)
             };
-        } else if theirs.is_disjoint(mine) || broken == Broken::MergeDuplicates {
+        } else if theirs.is_disjoint(mine) {
             self.merge(header, values, broken);
         } else if theirs.is_subset(mine) {
-            return self.duplicate(header, broken);
+            return self.duplicate(header, values, broken);
         } else {
             *self = Self {
                 asked: self.asked,
@@ -200,7 +200,15 @@ impl Merged {
         }
     }
 
-    fn duplicate(&mut self, header: &Header, broken: Broken) -> Answer {
+    fn duplicate(&mut self, header: &Header, values: &[i32; LANES], broken: Broken) -> Answer {
+        if broken == Broken::MergeDuplicates && !self.asked {
+            // Once, or there were no end of states; and the workers still add up, or no worker took the result.
+            self.asked = true;
+            let workers = self.header.workers;
+            self.merge(header, values, broken);
+            self.header.workers = workers;
+            return Answer::None;
+        }
         let silent = match broken {
             Broken::NeverWant => true,
             Broken::WantOnce => self.asked,
@@ -217,6 +225,10 @@ impl Merged {
         let missing = expected.without(self.header.set).len();
         if missing > u32::from(broken == Broken::CompleteEarly) {
             return Answer::None;
+        }
+        if broken == Broken::CompleteEarly {
+            // As if all were in, or no worker took the result.
+            (self.header.set, self.header.workers) = (expected, expected.len());
         }
         self.complete = true;
         Answer::ResultToAll
