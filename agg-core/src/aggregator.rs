@@ -61,7 +61,13 @@ pub struct Aggregator<H, V> {
 impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregator<H, V> {
     /// An aggregator without jobs. `epoch` must be above that of any earlier start (R-EPOCH-1).
     pub fn new(epoch: Epoch, heads: H, values: V) -> Self {
-        Self { epoch, jobs: IndexMap::default(), heads, values, counters: Counters::default() }
+        Self {
+            epoch,
+            jobs: IndexMap::default(),
+            heads,
+            values,
+            counters: Counters::default(),
+        }
     }
 
     /// Its epoch.
@@ -113,10 +119,26 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         if let Some(heads) = self.heads.as_mut().get_mut(extent.heads.clone()) {
             heads.fill(Head::VACANT);
         }
-        let expected = config.members.iter().fold(MemberSet::EMPTY, |set, member| set.union(member.set));
-        let job = Job { epoch: self.epoch, expected, window: config.window, abort: None };
-        let entry = Entry { job, members: config.members.clone(), lanes: config.lanes, extent };
-        self.jobs.insert(config.key, entry).map(|_| ()).map_err(|_| AdmitError::Jobs(MAX_JOBS))
+        let expected = config
+            .members
+            .iter()
+            .fold(MemberSet::EMPTY, |set, member| set.union(member.set));
+        let job = Job {
+            epoch: self.epoch,
+            expected,
+            window: config.window,
+            abort: None,
+        };
+        let entry = Entry {
+            job,
+            members: config.members.clone(),
+            lanes: config.lanes,
+            extent,
+        };
+        self.jobs
+            .insert(config.key, entry)
+            .map(|_| ())
+            .map_err(|_| AdmitError::Jobs(MAX_JOBS))
     }
 
     /// Ends a job: from now on each of its packets is refused with the reason (R-JOB-2). The first abort stays.
@@ -133,10 +155,14 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
 
     /// The slots of a job that wait for members: slot, round, and the members that are in.
     pub fn waiting(&self, key: u64) -> impl Iterator<Item = (u16, Round, MemberSet)> + '_ {
-        let extent = self.jobs.get(&key).map_or(0..0, |entry| entry.extent.heads.clone());
+        let extent = self
+            .jobs
+            .get(&key)
+            .map_or(0..0, |entry| entry.extent.heads.clone());
         let heads = self.heads.as_ref().get(extent).unwrap_or_default();
         heads.iter().enumerate().filter_map(|(index, head)| {
-            head.waiting().map(|(round, set)| ((index / GENERATIONS) as u16, round, set))
+            head.waiting()
+                .map(|(round, set)| ((index / GENERATIONS) as u16, round, set))
         })
     }
 
@@ -165,9 +191,24 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
                 return emit_header(&answer, out).map_or(Verdict::Quiet, |len| Verdict::Reply { len });
             }
         }
-        let heads = self.heads.as_mut().get_mut(entry.extent.heads.clone()).unwrap_or_default();
-        let values = self.values.as_mut().get_mut(entry.extent.values.clone()).unwrap_or_default();
-        let place = Place { heads, values, header: &header, rest, expected: entry.job.expected, now };
+        let heads = self
+            .heads
+            .as_mut()
+            .get_mut(entry.extent.heads.clone())
+            .unwrap_or_default();
+        let values = self
+            .values
+            .as_mut()
+            .get_mut(entry.extent.values.clone())
+            .unwrap_or_default();
+        let place = Place {
+            heads,
+            values,
+            header: &header,
+            rest,
+            expected: entry.job.expected,
+            now,
+        };
         let (counter, verdict) = match entry.lanes {
             Lanes::L16 => place.run::<16>(out),
             Lanes::L256 => place.run::<256>(out),
@@ -207,20 +248,39 @@ impl Place<'_> {
         };
         let index = usize::from(header.slot) * GENERATIONS + header.round.generation();
         let head = self.heads.get_mut(index);
-        let values = self.values.get_mut(index * N..).and_then(|values| values.first_chunk_mut::<N>());
+        let values = self
+            .values
+            .get_mut(index * N..)
+            .and_then(|values| values.first_chunk_mut::<N>());
         let (Some(head), Some(values)) = (head, values) else {
             return (Counter::DroppedSlot, Verdict::Quiet);
         };
-        let outcome = head.accept(values, self.expected, Arrival { header, values: arrived }, self.now);
+        let outcome = head.accept(
+            values,
+            self.expected,
+            Arrival {
+                header,
+                values: arrived,
+            },
+            self.now,
+        );
         let (key, epoch, slot) = (header.key, header.epoch, header.slot);
         let (counter, to_all, len) = match outcome {
             Outcome::Quiet(counter) => return (counter, Verdict::Quiet),
             Outcome::Release(counter) => (counter, true, emit_result(head, values, header, out)),
             Outcome::Replay => (Counter::Replayed, false, emit_result(head, values, header, out)),
-            Outcome::Want => (Counter::Wanted, true, emit_header(&head.want(key, epoch, slot), out)),
+            Outcome::Want => (
+                Counter::Wanted,
+                true,
+                emit_header(&head.want(key, epoch, slot), out),
+            ),
             Outcome::Refuse(refusal) | Outcome::RefuseAll(refusal) => {
                 let len = emit_header(&head.refusal(key, epoch, slot, refusal), out);
-                (refusal_counter(refusal), matches!(outcome, Outcome::RefuseAll(_)), len)
+                (
+                    refusal_counter(refusal),
+                    matches!(outcome, Outcome::RefuseAll(_)),
+                    len,
+                )
             }
         };
         let verdict = match len {
@@ -250,7 +310,12 @@ fn emit_header(header: &Header, out: &mut [u8]) -> Option<usize> {
 }
 
 #[inline(always)]
-fn emit_result<const N: usize>(head: &Head, values: &[i32; N], header: &Header, out: &mut [u8]) -> Option<usize> {
+fn emit_result<const N: usize>(
+    head: &Head,
+    values: &[i32; N],
+    header: &Header,
+    out: &mut [u8],
+) -> Option<usize> {
     let (front, rest) = out.split_first_chunk_mut::<HEADER_LEN>()?;
     *front = head.result(header.key, header.epoch, header.slot).emit();
     if !head.has_values() {

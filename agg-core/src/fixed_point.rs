@@ -59,12 +59,21 @@ impl Scale {
         // The base-2 logarithm, rounded up.
         let headroom = (32 - (workers.max(1) - 1).leading_zeros()).min(30) as i32;
         let power = 31 - headroom - i32::from(exponent.0.clamp(-149, 128));
-        Some(Self::with_factors(halves(power), halves(-power), 31 - headroom as u32))
+        Some(Self::with_factors(
+            halves(power),
+            halves(-power),
+            31 - headroom as u32,
+        ))
     }
 
     /// The scale for magnitudes below `2^bits`.
     fn with_factors(up: [f32; 2], down: [f32; 2], bits: u32) -> Self {
-        Self { up, down, bits, above_limit: (bits as i32 + 127) << 23 }
+        Self {
+            up,
+            down,
+            bits,
+            above_limit: (bits as i32 + 127) << 23,
+        }
     }
 
     /// One value as an integer: rounded to nearest, ties to even, NaN to 0, clamped to the limit.
@@ -80,12 +89,18 @@ impl Scale {
 
         let bits = (value * self.up[0] * self.up[1]).to_bits() as i32;
         let (sign, bits) = (bits >> 31, bits & MAGNITUDE_BITS);
-        let bits = if bits > INFINITY_BITS { 0 } else { bits.min(self.above_limit) };
+        let bits = if bits > INFINITY_BITS {
+            0
+        } else {
+            bits.min(self.above_limit)
+        };
         let magnitude = f32::from_bits(bits as u32);
         let high = magnitude * (1.0 / HALF) + INTEGERS;
         // Exact, and from -2^15 to 2^15; so only the last addition rounds.
         let low = magnitude - (high - INTEGERS) * HALF;
-        let low = (low + SIGNED_INTEGERS).to_bits().wrapping_sub(SIGNED_INTEGERS.to_bits());
+        let low = (low + SIGNED_INTEGERS)
+            .to_bits()
+            .wrapping_sub(SIGNED_INTEGERS.to_bits());
         let integer = (high.to_bits() << 16).wrapping_add(low);
         // At most 2^bits, which is one too much.
         let integer = integer.wrapping_sub(integer >> self.bits);
@@ -169,16 +184,29 @@ mod tests {
 
     #[test]
     fn powers_of_two_and_denormals_survive_exactly() {
-        for values in [[1.0, 0.5, -0.25, 0.0], [f32::from_bits(1), f32::from_bits(77), 0.0, -f32::MIN_POSITIVE]] {
+        for values in [
+            [1.0, 0.5, -0.25, 0.0],
+            [f32::from_bits(1), f32::from_bits(77), 0.0, -f32::MIN_POSITIVE],
+        ] {
             assert_eq!(round_trip(&values), values);
         }
-        assert_eq!(round_trip(&[f32::MAX, f32::MIN, 0.0, 0.0])[..2], [f32::MAX, f32::MIN]);
+        assert_eq!(
+            round_trip(&[f32::MAX, f32::MIN, 0.0, 0.0])[..2],
+            [f32::MAX, f32::MIN]
+        );
     }
 
     #[test]
     fn num_2_ties_round_to_even() {
         let scale = Scale::with_factors([1.0, 1.0], [1.0, 1.0], 31);
-        for (value, rounded) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (8_388_607.5, 8_388_608)] {
+        for (value, rounded) in [
+            (0.5, 0),
+            (1.5, 2),
+            (2.5, 2),
+            (-0.5, 0),
+            (-1.5, -2),
+            (8_388_607.5, 8_388_608),
+        ] {
             assert_eq!(scale.quantize_one(value), rounded, "{value}");
         }
     }
@@ -187,14 +215,25 @@ mod tests {
     #[test]
     fn num_2_num_6_every_value_is_rounded_and_clamped_as_the_rule_says() {
         for bits in [1, 2, 23, 24, 25, 30, 31] {
-            let (scale, limit) = (Scale::with_factors([1.0, 1.0], [1.0, 1.0], bits), (1_i64 << bits) - 1);
+            let (scale, limit) = (
+                Scale::with_factors([1.0, 1.0], [1.0, 1.0], bits),
+                (1_i64 << bits) - 1,
+            );
             let strided = (0..=u32::MAX).step_by(7919);
             // Where integers, halves and the limit are: around each power of two.
             let edges = (0..=255_u32).flat_map(|power| (power << 23).saturating_sub(40)..(power << 23) + 40);
-            for value in strided.chain(edges.clone()).chain(edges.map(|edge| edge ^ 1 << 31)).map(f32::from_bits) {
+            for value in strided
+                .chain(edges.clone())
+                .chain(edges.map(|edge| edge ^ 1 << 31))
+                .map(f32::from_bits)
+            {
                 // Exact in f64, whose ties are the same; NaN becomes 0.
                 let rule = (f64::from(value).round_ties_even() as i64).clamp(-limit, limit);
-                assert_eq!(i64::from(scale.quantize_one(value)), rule, "{value} within 2^{bits}");
+                assert_eq!(
+                    i64::from(scale.quantize_one(value)),
+                    rule,
+                    "{value} within 2^{bits}"
+                );
             }
         }
     }
@@ -204,14 +243,21 @@ mod tests {
         for workers in 1..=64_u32 {
             let scale = Scale::new(Exponent(0), workers).unwrap();
             let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
-            assert!(largest * i64::from(workers) <= i64::from(i32::MAX), "{workers} workers");
+            assert!(
+                largest * i64::from(workers) <= i64::from(i32::MAX),
+                "{workers} workers"
+            );
         }
     }
 
     #[test]
     fn any_number_of_workers_has_a_scale() {
         for (workers, bits) in [(0, 31), (1, 31), (2, 30), (3, 29), (u32::MAX, 1)] {
-            assert_eq!(Scale::new(Exponent(0), workers).unwrap().bits, bits, "{workers} workers");
+            assert_eq!(
+                Scale::new(Exponent(0), workers).unwrap().bits,
+                bits,
+                "{workers} workers"
+            );
         }
     }
 

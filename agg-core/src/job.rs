@@ -22,7 +22,10 @@ impl From<SocketAddr> for Endpoint {
             IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
             IpAddr::V6(ip) => ip.octets(),
         };
-        Self { ip, port: address.port() }
+        Self {
+            ip,
+            port: address.port(),
+        }
     }
 }
 
@@ -57,11 +60,20 @@ pub enum Lanes {
 
 impl Lanes {
     /// Every size, the smallest first.
-    pub const ALL: [Self; 6] = [Self::L16, Self::L256, Self::L352, Self::L848, Self::L2048, Self::L8192];
+    pub const ALL: [Self; 6] = [
+        Self::L16,
+        Self::L256,
+        Self::L352,
+        Self::L848,
+        Self::L2048,
+        Self::L8192,
+    ];
 
     /// The size with this number of lanes, if there is one.
     pub fn from_count(count: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|lanes| lanes.count() == usize::from(count))
+        Self::ALL
+            .into_iter()
+            .find(|lanes| lanes.count() == usize::from(count))
     }
 
     /// The number of lanes.

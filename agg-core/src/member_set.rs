@@ -13,13 +13,21 @@ impl MemberSet {
     /// The set of the single member `member`; empty where the number is 64 or more.
     #[inline(always)]
     pub const fn single(member: u8) -> Self {
-        if member < 64 { Self(1 << member) } else { Self::EMPTY }
+        if member < 64 {
+            Self(1 << member)
+        } else {
+            Self::EMPTY
+        }
     }
 
     /// The members `0..count`; all 64 where `count` is 64 or more.
     #[inline(always)]
     pub const fn first(count: u8) -> Self {
-        if count < 64 { Self((1 << count) - 1) } else { Self(u64::MAX) }
+        if count < 64 {
+            Self((1 << count) - 1)
+        } else {
+            Self(u64::MAX)
+        }
     }
 
     /// The members in either set.

@@ -44,7 +44,10 @@ impl Operation {
     /// The operation that a tag states; `None` for a kind this version does not know.
     pub const fn from_tag(tag: u64) -> Option<Self> {
         match OpKind::from_wire((tag >> 56) as u8) {
-            Some(kind) => Some(Self { kind, elements: tag & ((1 << 56) - 1) }),
+            Some(kind) => Some(Self {
+                kind,
+                elements: tag & ((1 << 56) - 1),
+            }),
             None => None,
         }
     }

@@ -24,12 +24,17 @@ pub const fn slot_memory(window: u64, lanes: u64) -> u64 {
 pub fn place(job: &JobConfig, taken: &[Extent], heads: usize, values: usize) -> Result<Extent, AdmitError> {
     let generations = usize::from(job.window) * GENERATIONS;
     let lanes = generations * job.lanes.count();
-    let heads_gap = Gap::find(taken.iter().map(|extent| extent.heads.clone()), heads, generations);
+    let heads_gap = Gap::find(
+        taken.iter().map(|extent| extent.heads.clone()),
+        heads,
+        generations,
+    );
     let values_gap = Gap::find(taken.iter().map(|extent| extent.values.clone()), values, lanes);
     match (heads_gap, values_gap) {
-        (Gap::Fits(heads), Gap::Fits(values)) => {
-            Ok(Extent { heads: heads..heads + generations, values: values..values + lanes })
-        }
+        (Gap::Fits(heads), Gap::Fits(values)) => Ok(Extent {
+            heads: heads..heads + generations,
+            values: values..values + lanes,
+        }),
         (heads, values) => Err(AdmitError::Memory {
             needed: slot_memory(u64::from(job.window), job.lanes.count() as u64),
             free: heads.bytes(size_of::<Head>(), generations) + values.bytes(size_of::<i32>(), lanes),
@@ -54,7 +59,11 @@ impl Gap {
             if taken.clone().any(|range| range.contains(&start)) {
                 continue;
             }
-            let following = taken.clone().map(|range| range.start).filter(|other| *other >= start).min();
+            let following = taken
+                .clone()
+                .map(|range| range.start)
+                .filter(|other| *other >= start)
+                .min();
             let room = following.unwrap_or(capacity).saturating_sub(start);
             largest = largest.max(room);
             if room >= len && best.is_none_or(|best| start < best) {
@@ -80,7 +89,14 @@ mod tests {
     #[test]
     fn first_fit_takes_the_lowest_gap_that_is_large_enough() {
         let taken = [0..10, 14..20, 30..40];
-        for (len, start) in [(1, Some(10)), (4, Some(10)), (5, Some(20)), (10, Some(20)), (20, Some(40)), (61, None)] {
+        for (len, start) in [
+            (1, Some(10)),
+            (4, Some(10)),
+            (5, Some(20)),
+            (10, Some(20)),
+            (20, Some(40)),
+            (61, None),
+        ] {
             match Gap::find(taken.iter().cloned(), 100, len) {
                 Gap::Fits(found) => assert_eq!(Some(found), start, "{len}"),
                 Gap::Largest(largest) => assert_eq!((None, 60), (start, largest), "{len}"),

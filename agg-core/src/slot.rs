@@ -143,7 +143,11 @@ impl Head {
         if header.set.is_subset(self.set) {
             return self.duplicate(header, now);
         }
-        let counter = if self.set.is_subset(header.set) { Counter::Replaced } else { Counter::Overlapped };
+        let counter = if self.set.is_subset(header.set) {
+            Counter::Replaced
+        } else {
+            Counter::Overlapped
+        };
         self.replace(values, arrival);
         self.settle(expected, counter)
     }
@@ -218,7 +222,11 @@ impl Head {
             return Outcome::Quiet(counter);
         }
         self.state = State::Complete;
-        Outcome::Release(if counter as u8 == Counter::Restored as u8 { counter } else { Counter::Completed })
+        Outcome::Release(if counter as u8 == Counter::Restored as u8 {
+            counter
+        } else {
+            Counter::Completed
+        })
     }
 
     /// The header of the result of a complete slot.
@@ -264,7 +272,10 @@ impl Head {
     /// The same without the time of the last Want, which only paces the next: what a tool that compares states, such
     /// as a model checker, wants to compare.
     pub fn without_time(&self) -> Self {
-        Self { wanted_at: 0, ..self.clone() }
+        Self {
+            wanted_at: 0,
+            ..self.clone()
+        }
     }
 
     /// Whether results of this slot carry values.
@@ -311,29 +322,54 @@ mod tests {
 
     impl Slot {
         fn new() -> Self {
-            Self { head: Head::VACANT, values: [0; 4], now: 5 }
+            Self {
+                head: Head::VACANT,
+                values: [0; 4],
+                now: 5,
+            }
         }
 
         fn send(&mut self, header: &Header, value: i32) -> Outcome {
             let bytes = [value.to_le_bytes(); 4];
-            let arrival = Arrival { header, values: Some(&bytes) };
+            let arrival = Arrival {
+                header,
+                values: Some(&bytes),
+            };
             self.head.accept(&mut self.values, EXPECTED, arrival, self.now)
         }
     }
 
     fn resend(header: Header) -> Header {
-        Header { flags: header.flags.with(Flags::RESEND), ..header }
+        Header {
+            flags: header.flags.with(Flags::RESEND),
+            ..header
+        }
     }
 
     #[test]
     fn slot_3_disjoint_sets_add_and_the_last_releases() {
         let mut slot = Slot::new();
-        assert_eq!(slot.send(&header(1, 0), i32::MAX), Outcome::Quiet(Counter::Merged));
-        assert_eq!(slot.send(&Header { next: Exponent(9), ..header(2, 0) }, 1), Outcome::Quiet(Counter::Merged));
+        assert_eq!(
+            slot.send(&header(1, 0), i32::MAX),
+            Outcome::Quiet(Counter::Merged)
+        );
+        assert_eq!(
+            slot.send(
+                &Header {
+                    next: Exponent(9),
+                    ..header(2, 0)
+                },
+                1
+            ),
+            Outcome::Quiet(Counter::Merged)
+        );
         assert_eq!(slot.send(&header(4, 0), 10), Outcome::Release(Counter::Completed));
         assert_eq!(slot.values, [i32::MIN + 10; 4]);
         let result = slot.head.result(1, Epoch(1), 0);
-        assert_eq!((result.set, result.workers, result.next), (EXPECTED, 3, Exponent(9)));
+        assert_eq!(
+            (result.set, result.workers, result.next),
+            (EXPECTED, 3, Exponent(9))
+        );
     }
 
     #[test]
@@ -352,7 +388,10 @@ mod tests {
         slot.send(&header(1, 0), 1);
         assert_eq!(slot.send(&header(1, 0), 1), Outcome::Quiet(Counter::Duplicate));
         assert_eq!(slot.send(&resend(header(1, 0)), 1), Outcome::Want);
-        assert_eq!(slot.send(&resend(header(1, 0)), 1), Outcome::Quiet(Counter::Duplicate));
+        assert_eq!(
+            slot.send(&resend(header(1, 0)), 1),
+            Outcome::Quiet(Counter::Duplicate)
+        );
         slot.now += WANT_INTERVAL;
         assert_eq!(slot.send(&resend(header(1, 0)), 1), Outcome::Want);
         assert_eq!(slot.values, [1; 4]);
@@ -361,10 +400,21 @@ mod tests {
     #[test]
     fn slot_2_a_result_needs_a_want_and_completes() {
         let mut slot = Slot::new();
-        let result = Header { flags: Flags::UP.with(Flags::RESULT), ..header(0b111, 0) };
-        assert_eq!(slot.send(&result, 6), Outcome::Quiet(Counter::DroppedSet), "a vacant slot");
+        let result = Header {
+            flags: Flags::UP.with(Flags::RESULT),
+            ..header(0b111, 0)
+        };
+        assert_eq!(
+            slot.send(&result, 6),
+            Outcome::Quiet(Counter::DroppedSet),
+            "a vacant slot"
+        );
         slot.send(&header(1, 0), 1);
-        assert_eq!(slot.send(&result, 6), Outcome::Quiet(Counter::DroppedSet), "not asked");
+        assert_eq!(
+            slot.send(&result, 6),
+            Outcome::Quiet(Counter::DroppedSet),
+            "not asked"
+        );
         slot.send(&resend(header(1, 0)), 1);
         assert_eq!(slot.send(&result, 6), Outcome::Release(Counter::Restored));
         assert_eq!(slot.values, [6; 4]);
@@ -375,9 +425,15 @@ mod tests {
         let mut slot = Slot::new();
         slot.send(&header(0b001, 0), 1);
         assert_eq!(slot.send(&header(0b011, 0), 5), Outcome::Quiet(Counter::Replaced));
-        assert_eq!(slot.send(&header(0b110, 0), 7), Outcome::Quiet(Counter::Overlapped));
+        assert_eq!(
+            slot.send(&header(0b110, 0), 7),
+            Outcome::Quiet(Counter::Overlapped)
+        );
         assert_eq!((slot.values, slot.head.workers), ([7; 4], 2));
-        assert_eq!(slot.send(&header(0b001, 0), 1), Outcome::Release(Counter::Completed));
+        assert_eq!(
+            slot.send(&header(0b001, 0), 1),
+            Outcome::Release(Counter::Completed)
+        );
         assert_eq!((slot.values, slot.head.workers), ([8; 4], 3));
     }
 
@@ -387,17 +443,44 @@ mod tests {
         slot.send(&header(1, u32::MAX - 1), 1);
         assert_eq!(slot.send(&header(2, 0), 9), Outcome::Quiet(Counter::Merged));
         assert_eq!(slot.values, [9; 4]);
-        assert_eq!(slot.send(&header(4, u32::MAX - 1), 1), Outcome::Quiet(Counter::DroppedStale));
+        assert_eq!(
+            slot.send(&header(4, u32::MAX - 1), 1),
+            Outcome::Quiet(Counter::DroppedStale)
+        );
         assert_eq!(slot.values, [9; 4]);
     }
 
     #[test]
     fn op_4_and_num_4_conflicts_refuse_everybody_and_merge_nothing() {
         let others = [
-            (Header { op: 8, ..header(2, 0) }, Refusal::Operation),
-            (Header { op_seq: 2, ..header(2, 0) }, Refusal::Operation),
-            (Header { flags: Flags::UP.with(Flags::HEADER_ONLY), ..header(2, 0) }, Refusal::Operation),
-            (Header { scale: Exponent(4), ..header(2, 0) }, Refusal::Scale),
+            (
+                Header {
+                    op: 8,
+                    ..header(2, 0)
+                },
+                Refusal::Operation,
+            ),
+            (
+                Header {
+                    op_seq: 2,
+                    ..header(2, 0)
+                },
+                Refusal::Operation,
+            ),
+            (
+                Header {
+                    flags: Flags::UP.with(Flags::HEADER_ONLY),
+                    ..header(2, 0)
+                },
+                Refusal::Operation,
+            ),
+            (
+                Header {
+                    scale: Exponent(4),
+                    ..header(2, 0)
+                },
+                Refusal::Scale,
+            ),
         ];
         for (other, refusal) in others {
             let mut slot = Slot::new();
@@ -406,7 +489,11 @@ mod tests {
             assert_eq!(slot.head.refusal(1, Epoch(1), 0, refusal).member, 1);
             assert_eq!(slot.send(&resend(header(1, 0)), 1), Outcome::Refuse(refusal));
             assert_eq!(slot.values, [1; 4]);
-            assert_eq!(slot.send(&header(1, 2), 1), Outcome::Quiet(Counter::Merged), "a newer round starts afresh");
+            assert_eq!(
+                slot.send(&header(1, 2), 1),
+                Outcome::Quiet(Counter::Merged),
+                "a newer round starts afresh"
+            );
         }
     }
 
@@ -414,7 +501,13 @@ mod tests {
     fn num_6_the_nonfinite_flag_is_ored() {
         let mut slot = Slot::new();
         slot.send(&header(1, 0), 1);
-        slot.send(&Header { flags: Flags::UP.with(Flags::NONFINITE), ..header(2, 0) }, 1);
+        slot.send(
+            &Header {
+                flags: Flags::UP.with(Flags::NONFINITE),
+                ..header(2, 0)
+            },
+            1,
+        );
         slot.send(&header(4, 0), 1);
         assert!(slot.head.result(1, Epoch(1), 0).flags.has(Flags::NONFINITE));
     }

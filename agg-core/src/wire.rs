@@ -89,7 +89,14 @@ impl core::fmt::Debug for Flags {
             (Self::NONFINITE, "NONFINITE"),
             (Self::HEADER_ONLY, "HEADER_ONLY"),
         ];
-        f.debug_set().entries(names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)).finish()
+        f.debug_set()
+            .entries(
+                names
+                    .iter()
+                    .filter(|(flag, _)| self.has(*flag))
+                    .map(|(_, name)| name),
+            )
+            .finish()
     }
 }
 
@@ -339,7 +346,10 @@ mod tests {
         assert_eq!(&bytes[0..8], &[b'T', b'R', 1, 1, 0b101, 3, 0x34, 0x12]);
         assert_eq!(&bytes[8..16], &[8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(&bytes[16..24], &[9, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff]);
-        assert_eq!(&bytes[24..40], &[8, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0xf9, 0xff, 0, 0x80]);
+        assert_eq!(
+            &bytes[24..40],
+            &[8, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0xf9, 0xff, 0, 0x80]
+        );
         assert_eq!(&bytes[40..52], &[0xe8, 3, 0, 0, 0, 0, 0, 2, 77, 0, 0, 0]);
     }
 

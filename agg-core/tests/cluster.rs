@@ -6,11 +6,17 @@ use agg_core::{Counter, Failure, MemberSet, OpKind, Operation};
 use common::*;
 
 fn sum_i32(elements: usize) -> Operation {
-    Operation { kind: OpKind::SumI32, elements: elements as u64 }
+    Operation {
+        kind: OpKind::SumI32,
+        elements: elements as u64,
+    }
 }
 
 fn sum_f32(elements: usize) -> Operation {
-    Operation { kind: OpKind::SumF32, elements: elements as u64 }
+    Operation {
+        kind: OpKind::SumF32,
+        elements: elements as u64,
+    }
 }
 
 fn ints(values: &Option<Values>) -> &[i32] {
@@ -29,7 +35,9 @@ fn bits(values: &Option<Values>) -> Vec<u32> {
 
 fn check_i32(cluster: &mut Cluster, elements: usize, salt: u64, interfere: impl FnMut(&mut Cluster)) {
     let members = cluster.workers.len();
-    let mut values: Vec<_> = (0..members).map(|m| Some(Values::I32(numbers(m, elements, salt)))).collect();
+    let mut values: Vec<_> = (0..members)
+        .map(|m| Some(Values::I32(numbers(m, elements, salt))))
+        .collect();
     let mut sum = vec![0_i32; elements];
     for member in 0..members {
         for (sum, value) in sum.iter_mut().zip(numbers(member, elements, salt)) {
@@ -44,7 +52,9 @@ fn check_i32(cluster: &mut Cluster, elements: usize, salt: u64, interfere: impl 
 
 fn run_f32(cluster: &mut Cluster, elements: usize, salt: u64) -> Vec<u32> {
     let members = cluster.workers.len();
-    let mut values: Vec<_> = (0..members).map(|m| Some(Values::F32(floats(m, elements, salt)))).collect();
+    let mut values: Vec<_> = (0..members)
+        .map(|m| Some(Values::F32(floats(m, elements, salt))))
+        .collect();
     cluster.run(sum_f32(elements), &mut values, |_| {}).unwrap();
     let first = bits(&values[0]);
     assert!(values.iter().all(|values| bits(values) == first));
@@ -58,7 +68,14 @@ fn sums_of_integers_are_exact_for_every_size_and_window() {
         for (salt, elements) in [1, 15, 16, 17, 16 * 4, 16 * 9 + 5, 1000].into_iter().enumerate() {
             check_i32(&mut cluster, elements, salt as u64, |_| {});
         }
-        assert_eq!(cluster.workers.iter().map(|worker| worker.stats().resent()).sum::<u64>(), 0);
+        assert_eq!(
+            cluster
+                .workers
+                .iter()
+                .map(|worker| worker.stats().resent())
+                .sum::<u64>(),
+            0
+        );
     }
 }
 
@@ -78,7 +95,10 @@ fn the_bits_of_a_float_sum_do_not_depend_on_the_network() {
     for elements in [1, 16, 40, 333, 2000] {
         let calm = run_f32(&mut Cluster::new(4, 8, 0, Weather::FAIR, 0), elements, 3);
         for seed in 0..10 {
-            assert_eq!(run_f32(&mut Cluster::new(4, 8, 0, Weather::FOUL, seed), elements, 3), calm);
+            assert_eq!(
+                run_f32(&mut Cluster::new(4, 8, 0, Weather::FOUL, seed), elements, 3),
+                calm
+            );
         }
     }
 }
@@ -91,7 +111,10 @@ fn float_sums_keep_the_stated_bound() {
         let inputs: Vec<_> = (0..members).map(|member| floats(member, elements, 9)).collect();
         for block in 0..elements.div_ceil(LANES) {
             let range = block * LANES..elements.min((block + 1) * LANES);
-            let largest = inputs.iter().flat_map(|v| &v[range.clone()]).fold(0_f32, |a, b| a.max(b.abs()));
+            let largest = inputs
+                .iter()
+                .flat_map(|v| &v[range.clone()])
+                .fold(0_f32, |a, b| a.max(b.abs()));
             let exponent = largest.log2().floor() as i32 + 1;
             for index in range {
                 let sum: f64 = inputs.iter().map(|values| f64::from(values[index])).sum();
@@ -114,7 +137,9 @@ fn num_6_nan_and_infinity_reach_everybody() {
     }
     cluster.run(sum_f32(100), &mut values, |_| {}).unwrap();
     for values in &values {
-        let Some(Values::F32(values)) = values else { panic!() };
+        let Some(Values::F32(values)) = values else {
+            panic!()
+        };
         for (index, value) in values.iter().enumerate() {
             assert_eq!(value.is_nan(), index / LANES == 40 / LANES, "element {index}");
         }
@@ -138,8 +163,13 @@ fn operations_of_several_kinds_follow_each_other() {
         for salt in 0..5 {
             check_i32(&mut cluster, 50, salt, |_| {});
             run_f32(&mut cluster, 70, salt);
-            let barrier = Operation { kind: OpKind::Barrier, elements: 1 };
-            cluster.run(barrier, &mut [Some(Values::Empty), Some(Values::Empty)], |_| {}).unwrap();
+            let barrier = Operation {
+                kind: OpKind::Barrier,
+                elements: 1,
+            };
+            cluster
+                .run(barrier, &mut [Some(Values::Empty), Some(Values::Empty)], |_| {})
+                .unwrap();
         }
     }
 }
@@ -166,13 +196,25 @@ fn epoch_3_an_emptied_aggregator_is_refilled() {
 #[test]
 fn deadline_errors_name_the_missing_ranks() {
     let mut cluster = Cluster::new(4, 4, 0, Weather::FAIR, 1);
-    let mut values: Vec<_> = (0..4).map(|m| (m != 2).then(|| Values::I32(numbers(m, 100, 0)))).collect();
+    let mut values: Vec<_> = (0..4)
+        .map(|m| (m != 2).then(|| Values::I32(numbers(m, 100, 0))))
+        .collect();
     let failures = cluster.run(sum_i32(100), &mut values, |_| {}).unwrap_err();
     assert_eq!(failures.len(), 3);
     for (_, failure) in failures {
-        let Failure::MembersMissing { missing, chunk: 0, .. } = failure else { panic!("{failure:?}") };
+        let Failure::MembersMissing {
+            missing, chunk: 0, ..
+        } = failure
+        else {
+            panic!("{failure:?}")
+        };
         assert_eq!(missing, MemberSet::single(2));
-        assert!(failure.to_string().starts_with("rank 2 did not contribute within 20.0 s"), "{failure}");
+        assert!(
+            failure
+                .to_string()
+                .starts_with("rank 2 did not contribute within 20.0 s"),
+            "{failure}"
+        );
     }
 }
 
@@ -182,7 +224,10 @@ fn a_silent_aggregator_is_told_from_missing_members() {
     cluster.alive = false;
     let mut values: Vec<_> = (0..2).map(|m| Some(Values::I32(numbers(m, 100, 0)))).collect();
     for (_, failure) in cluster.run(sum_i32(100), &mut values, |_| {}).unwrap_err() {
-        assert!(matches!(failure, Failure::AggregatorSilent { chunk: 0, .. }), "{failure:?}");
+        assert!(
+            matches!(failure, Failure::AggregatorSilent { chunk: 0, .. }),
+            "{failure:?}"
+        );
     }
 }
 
@@ -193,7 +238,9 @@ fn op_4_ranks_that_disagree_are_all_told() {
             let mut cluster = Cluster::new(3, 4, 0, Weather::FOUL, seed);
             for worker in 0..3 {
                 let elements = if worker == 1 { theirs } else { mine };
-                cluster.workers[worker].start(sum_f32(elements), elements as u64, 0).unwrap();
+                cluster.workers[worker]
+                    .start(sum_f32(elements), elements as u64, 0)
+                    .unwrap();
             }
             let mut values: Vec<_> = (0..3).map(|_| Some(Values::F32(vec![1.0; 1000]))).collect();
             let failures = cluster.resume(&mut values, |_| {}).unwrap_err();

@@ -79,25 +79,56 @@ impl fmt::Display for Ranks {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AggregatorSilent { waited, chunk, op_seq, operation } => write!(
+            Self::AggregatorSilent {
+                waited,
+                chunk,
+                op_seq,
+                operation,
+            } => write!(
                 f,
                 "the aggregator has not answered for {} (operation {op_seq}, {operation}, chunk {chunk})",
                 Seconds(*waited)
             ),
-            Self::MembersMissing { missing, waited, chunk, op_seq, operation } => write!(
+            Self::MembersMissing {
+                missing,
+                waited,
+                chunk,
+                op_seq,
+                operation,
+            } => write!(
                 f,
                 "{} did not contribute within {} (operation {op_seq}, {operation}, chunk {chunk})",
                 Ranks(*missing),
                 Seconds(*waited)
             ),
-            Self::OperationDiffers { mine, op_seq, theirs, their_seq, agreeing, offender } => {
-                write!(f, "the ranks disagree on operation {op_seq}: this rank calls {mine}, ")?;
+            Self::OperationDiffers {
+                mine,
+                op_seq,
+                theirs,
+                their_seq,
+                agreeing,
+                offender,
+            } => {
+                write!(
+                    f,
+                    "the ranks disagree on operation {op_seq}: this rank calls {mine}, "
+                )?;
                 match theirs {
                     Some(theirs) if (theirs, their_seq) == (mine, op_seq) => {
-                        write!(f, "as {} did, rank {offender} calls something else", Ranks(*agreeing))
+                        write!(
+                            f,
+                            "as {} did, rank {offender} calls something else",
+                            Ranks(*agreeing)
+                        )
                     }
-                    Some(theirs) => write!(f, "{} called {theirs} as operation {their_seq}", Ranks(*agreeing)),
-                    None => write!(f, "{} called an operation unknown to this version", Ranks(*agreeing)),
+                    Some(theirs) => {
+                        write!(f, "{} called {theirs} as operation {their_seq}", Ranks(*agreeing))
+                    }
+                    None => write!(
+                        f,
+                        "{} called an operation unknown to this version",
+                        Ranks(*agreeing)
+                    ),
                 }
             }
             Self::ScaleDiffers { chunk, offender } => write!(

@@ -31,7 +31,14 @@ impl Plan {
             OpKind::SumF32 => (chunks.min(window), chunks),
             OpKind::Barrier => (chunks, 0),
         };
-        Self { operation, op_seq, base, headers, data, window }
+        Self {
+            operation,
+            op_seq,
+            base,
+            headers,
+            data,
+            window,
+        }
     }
 
     pub(super) fn total(&self) -> u64 {

@@ -39,7 +39,14 @@ impl<S: AsRef<[SlotState]>, V: AsRef<[i32]>> Worker<S, V> {
 
 impl ProtocolState<'_> {
     fn stream(&self) -> impl Eq + Hash {
-        (self.epoch, self.plan, self.done, self.next_chunk, self.next_op, self.failure)
+        (
+            self.epoch,
+            self.plan,
+            self.done,
+            self.next_chunk,
+            self.next_op,
+            self.failure,
+        )
     }
 
     fn slots(&self) -> impl Iterator<Item = impl Eq + Hash> {

@@ -22,7 +22,12 @@ const CALM: u64 = 64;
 impl Reordering {
     pub(super) fn new(window: u64) -> Self {
         let smallest = (window / 8).clamp(2, 16);
-        Self { window: smallest, smallest, largest: window.max(smallest), answered: 0 }
+        Self {
+            window: smallest,
+            smallest,
+            largest: window.max(smallest),
+            answered: 0,
+        }
     }
 
     /// How many sends later a result must be to count as overtaking.

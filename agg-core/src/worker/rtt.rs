@@ -25,7 +25,9 @@ impl Rtt {
     /// one must not make this member's own repairs slower, or the timers of all drive each other up. So it counts as
     /// little more than usual; a round trip that has really grown still takes over, tenfold within some seventy chunks.
     pub(super) fn measured(&mut self, rtt: Nanos) {
-        let rtt = self.smoothed.map_or(rtt, |smoothed| rtt.min(smoothed + self.variation.max(smoothed / 4)));
+        let rtt = self.smoothed.map_or(rtt, |smoothed| {
+            rtt.min(smoothed + self.variation.max(smoothed / 4))
+        });
         match &mut self.smoothed {
             None => {
                 self.smoothed = Some(rtt);
@@ -50,7 +52,9 @@ impl Rtt {
 
     /// How long after a send the oldest chunk in flight is sent again.
     pub(super) fn resend_after(&self) -> Nanos {
-        let base = self.smoothed.map_or(INITIAL_RTO, |smoothed| smoothed + 4 * self.variation);
+        let base = self
+            .smoothed
+            .map_or(INITIAL_RTO, |smoothed| smoothed + 4 * self.variation);
         (base.clamp(MIN_RTO, MAX_RTO) << self.backoff.min(16)).min(MAX_RTO)
     }
 
@@ -81,7 +85,11 @@ mod tests {
         for _ in 0..120 {
             rtt.measured(50_000_000);
         }
-        assert!(rtt.smoothed() > 30_000_000, "a round trip that has grown is believed: {}", rtt.smoothed());
+        assert!(
+            rtt.smoothed() > 30_000_000,
+            "a round trip that has grown is believed: {}",
+            rtt.smoothed()
+        );
     }
 
     #[test]
@@ -91,7 +99,11 @@ mod tests {
         for _ in 0..100 {
             rtt.measured(10_000_000);
         }
-        assert!((10_000_000..11_000_000).contains(&rtt.resend_after()), "{}", rtt.resend_after());
+        assert!(
+            (10_000_000..11_000_000).contains(&rtt.resend_after()),
+            "{}",
+            rtt.resend_after()
+        );
         let sizes: [u32; 4] = core::array::from_fn(|_| rtt.back_off());
         assert_eq!(sizes, [1, 2, 4, 8]);
         assert!(rtt.resend_after() > 100_000_000);

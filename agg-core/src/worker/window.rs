@@ -13,7 +13,11 @@ struct Links {
     linked: bool,
 }
 
-const UNLINKED: Links = Links { previous: END, next: END, linked: false };
+const UNLINKED: Links = Links {
+    previous: END,
+    next: END,
+    linked: false,
+};
 
 /// What a worker knows of one slot. The host provides one for each slot of the window.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -62,7 +66,14 @@ impl SlotState {
     pub(super) fn without_time(&self) -> impl Eq + core::hash::Hash + use<> {
         let listed = self.links.map(|links| links.linked);
         let waits = (self.chunk, self.outstanding, self.sends > 0);
-        (self.kept, self.finished, waits, self.answer, self.exponent, listed)
+        (
+            self.kept,
+            self.finished,
+            waits,
+            self.answer,
+            self.exponent,
+            listed,
+        )
     }
 }
 
@@ -77,12 +88,20 @@ pub(super) struct List {
 impl List {
     /// The slots that have something to send.
     pub(super) const fn to_send() -> Self {
-        Self { which: 0, first: END, last: END }
+        Self {
+            which: 0,
+            first: END,
+            last: END,
+        }
     }
 
     /// The slots whose chunk was sent and not answered, in the order of sending.
     pub(super) const fn in_flight() -> Self {
-        Self { which: 1, first: END, last: END }
+        Self {
+            which: 1,
+            first: END,
+            last: END,
+        }
     }
 
     pub(super) fn first(&self) -> Option<u16> {
@@ -95,7 +114,11 @@ impl List {
 
     pub(super) fn push_back(&mut self, slots: &mut [SlotState], slot: u16) {
         self.remove(slots, slot);
-        slots[usize::from(slot)].links[self.which] = Links { previous: self.last, next: END, linked: true };
+        slots[usize::from(slot)].links[self.which] = Links {
+            previous: self.last,
+            next: END,
+            linked: true,
+        };
         match self.last {
             END => self.first = slot,
             last => slots[usize::from(last)].links[self.which].next = slot,
@@ -105,7 +128,11 @@ impl List {
 
     pub(super) fn push_front(&mut self, slots: &mut [SlotState], slot: u16) {
         self.remove(slots, slot);
-        slots[usize::from(slot)].links[self.which] = Links { previous: END, next: self.first, linked: true };
+        slots[usize::from(slot)].links[self.which] = Links {
+            previous: END,
+            next: self.first,
+            linked: true,
+        };
         match self.first {
             END => self.last = slot,
             first => slots[usize::from(first)].links[self.which].previous = slot,
@@ -115,7 +142,11 @@ impl List {
 
     /// Takes `slot` out; nothing happens where it is not in.
     pub(super) fn remove(&mut self, slots: &mut [SlotState], slot: u16) {
-        let Links { previous, next, linked } = slots[usize::from(slot)].links[self.which];
+        let Links {
+            previous,
+            next,
+            linked,
+        } = slots[usize::from(slot)].links[self.which];
         if !linked {
             return;
         }

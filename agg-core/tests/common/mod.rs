@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use agg_core::slot::Head;
 use agg_core::worker::SlotState;
 use agg_core::{
-    Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Tensor, Verdict,
-    Worker, WorkerConfig, pool,
+    Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Tensor,
+    Verdict, Worker, WorkerConfig, pool,
 };
 
 pub const KEY: u64 = 0x5eed;
@@ -45,8 +45,16 @@ pub struct Weather {
 }
 
 impl Weather {
-    pub const FAIR: Self = Self { loss: 0.0, duplicate: 0.0, jitter: 1 };
-    pub const FOUL: Self = Self { loss: 0.1, duplicate: 0.1, jitter: 300_000 };
+    pub const FAIR: Self = Self {
+        loss: 0.0,
+        duplicate: 0.0,
+        jitter: 1,
+    };
+    pub const FOUL: Self = Self {
+        loss: 0.1,
+        duplicate: 0.1,
+        jitter: 300_000,
+    };
 }
 
 pub type TestWorker = Worker<Vec<SlotState>, Vec<i32>>;
@@ -96,16 +104,30 @@ pub struct Cluster {
 }
 
 pub fn endpoint(member: usize) -> Endpoint {
-    Endpoint { ip: [0; 16], port: member as u16 + 1 }
+    Endpoint {
+        ip: [0; 16],
+        port: member as u16 + 1,
+    }
 }
 
 pub fn aggregator(members: usize, window: u16, epoch: u32) -> TestAggregator {
     let slots = usize::from(window) * 2;
     let mut aggregator = Aggregator::new(Epoch(epoch), vec![Head::VACANT; slots], vec![0; slots * LANES]);
     let members = (0..members)
-        .map(|member| Member { source: endpoint(member), set: MemberSet::single(member as u8), workers: 1 })
+        .map(|member| Member {
+            source: endpoint(member),
+            set: MemberSet::single(member as u8),
+            workers: 1,
+        })
         .collect();
-    aggregator.admit(&JobConfig { key: KEY, members, lanes: Lanes::L16, window }).unwrap();
+    aggregator
+        .admit(&JobConfig {
+            key: KEY,
+            members,
+            lanes: Lanes::L16,
+            window,
+        })
+        .unwrap();
     aggregator
 }
 
@@ -125,7 +147,9 @@ impl Cluster {
         let states = || vec![SlotState::default(); usize::from(window)];
         let kept = || vec![0; usize::from(window) * LANES];
         Self {
-            workers: (0..members).map(|m| Worker::new(config(m), states(), kept()).unwrap()).collect(),
+            workers: (0..members)
+                .map(|m| Worker::new(config(m), states(), kept()).unwrap())
+                .collect(),
             aggregator: aggregator(members, window, 1),
             alive: true,
             now: 1_000,
@@ -146,14 +170,19 @@ impl Cluster {
 
     fn send(&mut self, from: usize, to: To, bytes: &[u8]) {
         self.packets += 1;
-        let copies = if self.random.chance(self.weather.duplicate) { 2 } else { 1 };
+        let copies = if self.random.chance(self.weather.duplicate) {
+            2
+        } else {
+            1
+        };
         for _ in 0..copies {
             if self.random.chance(self.weather.loss) {
                 continue;
             }
             let arrival = self.now + 10_000 + self.random.below(self.weather.jitter);
             self.order += 1;
-            self.wire.insert((arrival, self.order), (from, to, bytes.to_vec()));
+            self.wire
+                .insert((arrival, self.order), (from, to, bytes.to_vec()));
         }
     }
 
@@ -174,7 +203,11 @@ impl Cluster {
     ) -> Result<(), Vec<(usize, Failure)>> {
         for (worker, values) in values.iter_mut().enumerate() {
             if let Some(values) = values {
-                let elements = if matches!(values, Values::Empty) { operation.elements } else { values.len() };
+                let elements = if matches!(values, Values::Empty) {
+                    operation.elements
+                } else {
+                    values.len()
+                };
                 self.workers[worker].start(operation, elements, self.now).unwrap();
             }
         }
@@ -198,7 +231,12 @@ impl Cluster {
                 break;
             }
             let arrival = self.wire.first_key_value().map(|(key, _)| *key);
-            let timeout = self.workers.iter().filter_map(Worker::next_timeout).min().expect("someone waits");
+            let timeout = self
+                .workers
+                .iter()
+                .filter_map(Worker::next_timeout)
+                .min()
+                .expect("someone waits");
             match arrival {
                 Some(key) if key.0 <= timeout => {
                     self.now = self.now.max(key.0);
@@ -213,9 +251,17 @@ impl Cluster {
                 }
             }
         }
-        let failures: Vec<_> =
-            self.workers.iter().enumerate().filter_map(|(i, w)| Some((i, w.failure()?))).collect();
-        if failures.is_empty() { Ok(()) } else { Err(failures) }
+        let failures: Vec<_> = self
+            .workers
+            .iter()
+            .enumerate()
+            .filter_map(|(i, w)| Some((i, w.failure()?)))
+            .collect();
+        if failures.is_empty() {
+            Ok(())
+        } else {
+            Err(failures)
+        }
     }
 
     fn deliver(&mut self, from: usize, to: To, bytes: &[u8], values: &mut [Option<Values>]) {
@@ -253,7 +299,10 @@ pub fn numbers(worker: usize, elements: usize, salt: u64) -> Vec<i32> {
 }
 
 pub fn floats(worker: usize, elements: usize, salt: u64) -> Vec<f32> {
-    numbers(worker, elements, salt).into_iter().map(|number| number as f32 / (1 << 20) as f32).collect()
+    numbers(worker, elements, salt)
+        .into_iter()
+        .map(|number| number as f32 / (1 << 20) as f32)
+        .collect()
 }
 
 #[allow(unused_imports)]

@@ -1,0 +1,221 @@
+//! What a packet from the aggregator does: results, Wants, refusals.
+
+use super::{Failure, SlotState, Tensor, Worker};
+use crate::fixed_point::Scale;
+use crate::wire::{Flags, Header, Kind, Refusal};
+use crate::{Abort, AbortCause, Epoch, Nanos, Operation};
+
+impl<S, V> Worker<S, V>
+where
+    S: AsRef<[SlotState]> + AsMut<[SlotState]>,
+    V: AsRef<[i32]> + AsMut<[i32]>,
+{
+    /// Takes in one packet from the aggregator. Any bytes at all may come.
+    #[inline(always)]
+    pub fn handle(&mut self, now: Nanos, packet: &[u8], tensor: &mut Tensor<'_>) {
+        let Ok((header, rest)) = Header::split(packet) else {
+            self.stats.invalid += 1;
+            return;
+        };
+        let in_window = header.slot < self.config.window;
+        if header.key != self.config.key || header.flags.has(Flags::UP) || !in_window {
+            self.stats.invalid += 1;
+            return;
+        }
+        self.heard_at = now;
+        match header.kind {
+            Kind::Data => self.on_result(now, &header, rest, tensor),
+            Kind::Want => self.on_want(now, &header),
+            Kind::Refusal => self.on_refusal(&header),
+        }
+    }
+
+    /// R-KEEP-1, R-CHUNK-3: a result that is waited for is written back, kept, and lets its dependents be sent.
+    #[inline(always)]
+    fn on_result(&mut self, now: Nanos, header: &Header, rest: &[u8], tensor: &mut Tensor<'_>) {
+        let lanes = self.config.lanes.count();
+        let (values, leftover) = rest.as_chunks::<4>();
+        let carried = if header.flags.has(Flags::HEADER_ONLY) {
+            0
+        } else {
+            lanes
+        };
+        if !header.flags.has(Flags::RESULT) || values.len() != carried || !leftover.is_empty() {
+            self.stats.invalid += 1;
+            return;
+        }
+        let Some(index) = self.expected_index(header) else {
+            self.stats.stale += 1;
+            let state = &self.slots.as_ref()[usize::from(header.slot)];
+            let again = !state.outstanding && state.kept.is_some_and(|kept| kept.round == header.round);
+            if again && state.sends > 1 {
+                self.reordering.spurious();
+            }
+            return;
+        };
+        let Some(plan) = self.plan else { return };
+        let kept = &mut self.kept.as_mut()[usize::from(header.slot) * lanes..][..carried];
+        for (kept, value) in kept.iter_mut().zip(values) {
+            *kept = i32::from_le_bytes(*value);
+        }
+        if let Some(block) = plan.block(index) {
+            let scale = Scale::new(header.scale, self.config.workers);
+            tensor.write(block, scale.as_ref(), header.flags.has(Flags::NONFINITE), kept);
+        }
+        let slots = self.slots.as_mut();
+        if plan.announced(index).is_some() {
+            slots[plan.exponent_place(index)].exponent = header.next;
+        }
+        let state = &mut slots[usize::from(header.slot)];
+        state.kept = Some(*header);
+        state.finished = state.chunk + 1;
+        state.outstanding = false;
+        state.answer = false;
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
+        // round trip nor what has been overtaken.
+        if state.sends == 1 {
+            self.rtt.measured(now.saturating_sub(state.sent_at));
+            self.answered_order = self.answered_order.max(state.order);
+        }
+        self.to_send.remove(slots, header.slot);
+        self.in_flight.remove(slots, header.slot);
+        self.rtt.heard();
+        self.reordering.answered();
+        self.stats.results += 1;
+        self.progress_at = now;
+        self.done += 1;
+        for dependent in plan.dependents(index).into_iter().flatten() {
+            if plan
+                .dependencies(dependent)
+                .into_iter()
+                .flatten()
+                .all(|index| self.is_finished(&plan, index))
+            {
+                self.begin(&plan, dependent);
+            }
+        }
+        if self.done == plan.total() {
+            self.plan = None;
+        } else {
+            self.resend_overtaken(now);
+        }
+    }
+
+    /// The index of the chunk that this result is for, if it is waited for and says what it must.
+    #[inline(always)]
+    fn expected_index(&self, header: &Header) -> Option<u64> {
+        let plan = self.plan.as_ref()?;
+        let state = &self.slots.as_ref()[usize::from(header.slot)];
+        let waited_for = state.outstanding && state.sends > 0 && self.round(state.chunk) == header.round;
+        if !waited_for || header.epoch != self.epoch || header.workers != self.config.workers {
+            return None;
+        }
+        let index = state.chunk - plan.base;
+        let same_operation = header.op == plan.operation.tag() && header.op_seq == plan.op_seq;
+        let same_shape = header.flags.has(Flags::HEADER_ONLY) == plan.block(index).is_none();
+        (same_operation && same_shape && header.scale == self.scale_of(plan, index)).then_some(index)
+    }
+
+    /// R-WANT: the aggregator lacks something of this slot, or says who it waits for.
+    fn on_want(&mut self, now: Nanos, header: &Header) {
+        if header.epoch > self.epoch {
+            self.move_to(header.epoch);
+        }
+        if header.epoch < self.epoch {
+            self.stats.stale += 1;
+            return;
+        }
+        let slot = header.slot;
+        let state = &mut self.slots.as_mut()[usize::from(slot)];
+        if state.kept.is_some_and(|kept| kept.round == header.round) {
+            state.answer = true;
+            self.stats.answered += 1;
+            self.to_send.push_front(self.slots.as_mut(), slot);
+            return;
+        }
+        let (chunk, outstanding) = (state.chunk, state.outstanding && state.sends > 0);
+        if !outstanding || self.round(chunk) != header.round {
+            return;
+        }
+        let state = &mut self.slots.as_mut()[usize::from(slot)];
+        state.present = Some(header.set);
+        // Our contribution may be on its way still.
+        let overdue = now.saturating_sub(state.sent_at) >= self.rtt.overdue();
+        if !header.set.contains(self.config.member)
+            && overdue
+            && self.in_flight.contains(self.slots.as_ref(), slot)
+        {
+            self.stats.resent_wanted += 1;
+            self.requeue(slot);
+        }
+    }
+
+    fn on_refusal(&mut self, header: &Header) {
+        let Some(refusal) = Refusal::from_wire(header.scale.0) else {
+            self.stats.invalid += 1;
+            return;
+        };
+        let abort = |cause| {
+            Failure::Aborted(Abort {
+                cause,
+                member: header.member,
+            })
+        };
+        let failure = match refusal {
+            Refusal::Epoch => {
+                if header.epoch > self.epoch {
+                    self.move_to(header.epoch);
+                } else {
+                    self.stats.stale += 1;
+                }
+                return;
+            }
+            Refusal::LostMember => abort(AbortCause::LostMember),
+            Refusal::MemberFailed => abort(AbortCause::MemberFailed),
+            Refusal::Ended => abort(AbortCause::Ended),
+            Refusal::Operation | Refusal::Scale => {
+                let Some(plan) = self.plan else { return };
+                let state = &self.slots.as_ref()[usize::from(header.slot)];
+                if !state.outstanding || self.round(state.chunk) != header.round || header.epoch != self.epoch
+                {
+                    self.stats.stale += 1;
+                    return;
+                }
+                if refusal == Refusal::Scale {
+                    Failure::ScaleDiffers {
+                        chunk: state.chunk,
+                        offender: header.member,
+                    }
+                } else {
+                    Failure::OperationDiffers {
+                        mine: plan.operation,
+                        op_seq: plan.op_seq,
+                        theirs: Operation::from_tag(header.op),
+                        their_seq: header.op_seq,
+                        agreeing: header.set,
+                        offender: header.member,
+                    }
+                }
+            }
+        };
+        self.failure.get_or_insert(failure);
+    }
+
+    /// R-EPOCH-3: everything in flight goes to the new incarnation again, which starts empty.
+    fn move_to(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.rtt.heard();
+        // Back to front, so that what was sent first is sent first again.
+        let slots = self.slots.as_ref().len() as u64;
+        let Some(plan) = self.plan else { return };
+        let from = (plan.base + plan.total()).saturating_sub(1);
+        for back in 0..plan.total().min(2 * slots) {
+            let slot = self.slot(from - back);
+            let state = &self.slots.as_ref()[usize::from(slot)];
+            if state.outstanding && self.in_flight.contains(self.slots.as_ref(), slot) {
+                self.stats.resent_epoch += 1;
+                self.requeue(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a worker sends: contributions, and kept results that the aggregator wants.
+
+use super::{SlotState, Tensor, Worker};
+use crate::fixed_point::Scale;
+use crate::wire::{Flags, HEADER_LEN, Header, Kind};
+use crate::{Exponent, MemberSet, Nanos};
+
+impl<S, V> Worker<S, V>
+where
+    S: AsRef<[SlotState]> + AsMut<[SlotState]>,
+    V: AsRef<[i32]> + AsMut<[i32]>,
+{
+    /// Writes the next packet to send and returns its length; `None` when there is nothing to send now. `out` must
+    /// hold a packet of the job's chunk size.
+    #[inline(always)]
+    pub fn transmit(&mut self, now: Nanos, tensor: &Tensor<'_>, out: &mut [u8]) -> Option<usize> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let slot = self.to_send.first()?;
+        let state = &mut self.slots.as_mut()[usize::from(slot)];
+        if state.answer {
+            state.answer = false;
+            if !state.outstanding || self.in_flight.contains(self.slots.as_ref(), slot) {
+                self.to_send.remove(self.slots.as_mut(), slot);
+            }
+            return self.write_answer(slot, out);
+        }
+        self.to_send.remove(self.slots.as_mut(), slot);
+        let len = self.write_contribution(slot, tensor, out)?;
+        let order = self.sends;
+        self.sends += 1;
+        let state = &mut self.slots.as_mut()[usize::from(slot)];
+        if state.sends == 0 {
+            self.stats.sent += 1;
+        }
+        state.sends += 1;
+        state.sent_at = now;
+        state.order = order;
+        self.in_flight.push_back(self.slots.as_mut(), slot);
+        Some(len)
+    }
+
+    #[inline(always)]
+    fn write_contribution(&mut self, slot: u16, tensor: &Tensor<'_>, out: &mut [u8]) -> Option<usize> {
+        let plan = self.plan.as_ref()?;
+        let state = &self.slots.as_ref()[usize::from(slot)];
+        let index = state.chunk.checked_sub(plan.base)?;
+        debug_assert!(
+            tensor.suits(plan.operation.kind),
+            "a tensor of another type for {}",
+            plan.operation
+        );
+        let lanes = self.config.lanes.count();
+        let (front, rest) = out.split_first_chunk_mut::<HEADER_LEN>()?;
+        let mut flags = Flags::UP.with(Flags::RESEND.when(state.sends > 0));
+        let scale = self.scale_of(plan, index);
+        let len = match plan.block(index) {
+            None => {
+                flags = flags.with(Flags::HEADER_ONLY);
+                HEADER_LEN
+            }
+            Some(block) => {
+                let out = rest.as_chunks_mut::<4>().0.get_mut(..lanes)?;
+                let nonfinite = tensor.read(block, Scale::new(scale, self.config.workers).as_ref(), out);
+                flags = flags.with(Flags::NONFINITE.when(nonfinite));
+                HEADER_LEN + 4 * lanes
+            }
+        };
+        let next = plan
+            .announced(index)
+            .map_or(Exponent::NONE, |block| tensor.exponent(block, lanes));
+        let header = Header {
+            kind: Kind::Data,
+            flags,
+            member: self.config.member,
+            slot,
+            key: self.config.key,
+            epoch: self.epoch,
+            round: self.round(state.chunk),
+            set: MemberSet::single(self.config.member),
+            workers: 1,
+            scale,
+            next,
+            op: plan.operation.tag(),
+            op_seq: plan.op_seq,
+        };
+        *front = header.emit();
+        Some(len)
+    }
+
+    /// The kept result of a slot, as an answer to a Want.
+    fn write_answer(&self, slot: u16, out: &mut [u8]) -> Option<usize> {
+        let kept = self.slots.as_ref()[usize::from(slot)].kept?;
+        let (front, rest) = out.split_first_chunk_mut::<HEADER_LEN>()?;
+        let flags = kept.flags.with(Flags::UP);
+        *front = Header {
+            flags,
+            member: self.config.member,
+            epoch: self.epoch,
+            ..kept
+        }
+        .emit();
+        if kept.flags.has(Flags::HEADER_ONLY) {
+            return Some(HEADER_LEN);
+        }
+        let lanes = self.config.lanes.count();
+        let values = &self.kept.as_ref()[usize::from(slot) * lanes..][..lanes];
+        for (lane, value) in rest
+            .as_chunks_mut::<4>()
+            .0
+            .get_mut(..lanes)?
+            .iter_mut()
+            .zip(values)
+        {
+            *lane = value.to_le_bytes();
+        }
+        Some(HEADER_LEN + 4 * lanes)
+    }
+}
