@@ -25,6 +25,6 @@ pub fn criterion() -> Criterion<CpuTime> {
         .measurement_time(Duration::from_millis(200))
         .sample_size(15)
         // Only the medians are read; the default of 100 000 would take longer than measuring.
-        .nresamples(100)
+        .nresamples(1000)
         .configure_from_args()
 }
