@@ -11,7 +11,7 @@ fn main() {
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for scenario in scenarios() {
-        if wanted.is_empty() || wanted.iter().any(|word| scenario.name.contains(word)) {
+        if wanted.is_empty() || wanted.iter().any(|word| scenario.name.contains(word.as_str())) {
             println!("{}", explore(scenario).assert_holds().row());
         }
     }
@@ -30,7 +30,11 @@ fn scenarios() -> Vec<Scenario> {
     ];
     let mut scenarios = Vec::new();
     for trouble in [Trouble::None, Trouble::Restart, Trouble::FailOver] {
-        scenarios.extend(plain.iter().map(|scenario| troubled(scenario(), trouble)));
+        // Three workers with two slots and a fail-over are too many states for an hour.
+        let fits =
+            |scenario: &Scenario| trouble != Trouble::FailOver || scenario.members < 3 || scenario.window < 2;
+        let scenarios_of = plain.iter().map(|scenario| scenario()).filter(fits);
+        scenarios.extend(scenarios_of.map(|scenario| troubled(scenario, trouble)));
     }
     scenarios.extend([
         given::disagreement(),

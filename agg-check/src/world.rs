@@ -4,12 +4,13 @@
 //! [`Step`], which is what makes millions of them affordable. A party's state leaves out what only paces it, so that
 //! there are few.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod verify;
+
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, RwLock};
 
 use agg_core::Epoch;
-use agg_core::wire::Kind;
 
 use crate::dead;
 use crate::interner::Interner;
@@ -226,101 +227,6 @@ impl World {
         dead
     }
 
-    /// Checks that packets of one class do the same to each member that one of them met, so that one may stand for
-    /// all; returns how often that was tried.
-    pub fn verify_classes(&self) -> usize {
-        let classes = |step: &Step<MemberId>| -> BTreeSet<_> {
-            step.first
-                .iter()
-                .chain(&step.again)
-                .map(|packet| self.packets.class(*packet))
-                .collect()
-        };
-        let mut tried = 0;
-        for ((id, event), step) in recorded(&self.member_steps) {
-            let Event::Take(number) = event else { continue };
-            for other in self.packets.all(self.packets.class(number)) {
-                let same = self.member_step(id, Event::Take(other));
-                let packet = self.packets.packet(other);
-                assert_eq!(
-                    same.next, step.next,
-                    "{packet:?} is not as the others of its class"
-                );
-                assert_eq!(
-                    classes(&same),
-                    classes(&step),
-                    "{packet:?} is not as the others of its class"
-                );
-                tried += 1;
-            }
-        }
-        tried
-    }
-
-    /// Checks the rules of [`dead`] on every state of a party that was found; returns how often one applied.
-    pub fn verify_dead(&self) -> usize {
-        let classes: Vec<_> = (0..self.packets.classes())
-            .map(|class| ClassId(class as u16))
-            .collect();
-        let mut applied = 0;
-        for ((before, _), step) in recorded(&self.member_steps) {
-            let (was, is) = (self.member(before), self.member(step.next));
-            for class in &classes {
-                let number = was.number();
-                if !self.is_dead_by_member(*class, &was, number) {
-                    continue;
-                }
-                applied += 1;
-                assert!(
-                    self.is_dead_by_member(*class, &is, number),
-                    "{class:?} came to life again"
-                );
-                for packet in self.packets.all(*class) {
-                    if matches!(&*self.packets.packet(packet), Packet::Down { .. }) {
-                        let step = self.member_step(before, Event::Take(packet));
-                        assert!(
-                            step.next == before && step.first.is_empty(),
-                            "{class:?} is not dead to {was:?}"
-                        );
-                    }
-                }
-            }
-        }
-        for ((before, packet, _), step) in recorded(&self.node_steps) {
-            let Packet::Up { node: number, .. } = &*self.packets.packet(packet) else {
-                continue;
-            };
-            let (was, is) = (self.nodes.value(before.0), self.nodes.value(step.next.0));
-            for class in classes
-                .iter()
-                .filter(|class| self.is_dead_by_node(**class, &was, *number))
-            {
-                applied += 1;
-                assert!(
-                    self.is_dead_by_node(*class, &is, *number),
-                    "{class:?} came to life again"
-                );
-                for instant in 0..INSTANTS.len() {
-                    let dead = self.packets.first(*class);
-                    let step = self.node_step(before, dead, instant);
-                    let header = self.packets.packet(dead).header();
-                    let new = |answer: &PacketId| {
-                        let answer = self.packets.packet(*answer).header();
-                        let place = (answer.slot, answer.round) == (header.slot, header.round);
-                        let result = answer.kind == Kind::Data && place;
-                        let refusal = answer.kind == Kind::Refusal && header.epoch < answer.epoch;
-                        !(result || refusal)
-                    };
-                    assert!(
-                        step.next == before && !step.first.iter().any(new),
-                        "{class:?} is not dead"
-                    );
-                }
-            }
-        }
-        applied
-    }
-
     /// In how many distinct steps aggregators counted what.
     pub fn counted(&self) -> BTreeMap<&'static str, usize> {
         self.counted.lock().expect("no panic under the lock").clone()
@@ -354,12 +260,4 @@ fn known<C: Copy + Eq + Hash, I>(
             .entry(cause)
             .or_insert(step),
     )
-}
-
-fn recorded<C: Copy, I>(steps: &Steps<C, I>) -> Vec<(C, Arc<Step<I>>)> {
-    let steps = steps.read().expect("no panic under the lock");
-    steps
-        .iter()
-        .map(|(cause, step)| (*cause, Arc::clone(step)))
-        .collect()
 }
