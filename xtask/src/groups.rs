@@ -59,11 +59,19 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "unit",
-        about: "unit, property, model and documentation tests of all crates",
+        about: "unit, property and documentation tests of all crates",
         limit: minutes(30),
         needs: &[],
         privileged: false,
         run: suites::unit,
+    },
+    Group {
+        name: "models",
+        about: "every history of small configurations of the core",
+        limit: minutes(25),
+        needs: &[],
+        privileged: false,
+        run: suites::models,
     },
     Group {
         name: "end-to-end",

@@ -23,13 +23,28 @@ pub(crate) fn vectors(step: &mut Step) {
     step.check(command);
 }
 
-/// All that needs no privileges.
+/// All that needs no privileges, but the model checker.
 pub(crate) fn unit(step: &mut Step) {
     // The ignored ones are counted where they run: in `end_to_end`.
-    step.tests(runner("--workspace", Which::Ordinary));
+    step.tests(runner(&all_but("agg-check"), Which::Ordinary));
     let ignored = step.tests(cargo("test --doc --workspace --no-fail-fast"));
     for _ in 0..ignored {
         step.skip("an example in the documentation is marked `ignore`; make it `no_run` or `text`");
+    }
+}
+
+/// The model checker, in release: its large configurations, marked `#[ignore]`, take minutes even so.
+pub(crate) fn models(step: &mut Step) {
+    step.tests(cargo("test --release --tests --package agg-check --no-fail-fast -- --include-ignored"));
+}
+
+/// The whole workspace without one package. With nextest a filter, not `--exclude`: another choice of packages can mean
+/// other features, and a second build.
+fn all_but(package: &str) -> String {
+    if has_nextest() {
+        format!("--workspace -E not(package({package}))")
+    } else {
+        format!("--workspace --exclude {package}")
     }
 }
 
@@ -48,13 +63,12 @@ pub(crate) fn end_to_end(step: &mut Step) {
     if let Err(error) = probe {
         return step.skip(format!("all of it: {error}"));
     }
-    // With nextest a filter, not `--exclude`: another choice of packages can mean other features, and a second build.
     let others = if has_nextest() {
-        "--workspace -E not(package(tributary))"
+        "--workspace -E not(package(tributary)|package(agg-check))".to_owned()
     } else {
-        "--workspace --exclude tributary"
+        "--workspace --exclude tributary --exclude agg-check".to_owned()
     };
-    step.tests(runner(others, Which::Ignored));
+    step.tests(runner(&others, Which::Ignored));
     step.tests(runner("--release --package tributary", Which::Ignored));
 }
 
