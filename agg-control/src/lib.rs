@@ -15,6 +15,9 @@ extern crate self as agg_control;
 mod client;
 mod config;
 mod convert;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod messages;
 mod negotiate;
 mod plane;
@@ -38,7 +41,8 @@ pub use messages::{
     WaitingWorld,
 };
 pub use negotiate::{
-    CHOSEN_BYTES_IN_FLIGHT, LARGEST_CHOSEN_WINDOW, LARGEST_WINDOW, NoRoom, SMALLEST_WINDOW, Window, WindowLimits, choose_lanes,
+    CHOSEN_BYTES_IN_FLIGHT, LARGEST_CHOSEN_WINDOW, LARGEST_WINDOW, NoRoom, SMALLEST_WINDOW, Window,
+    WindowLimits, choose_lanes,
 };
 pub use plane::{
     AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters, total,

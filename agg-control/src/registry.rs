@@ -237,6 +237,12 @@ impl Registry {
         self.jobs.values().filter(|job| job.is_running()).count()
     }
 
+    /// Registrations whose outcome nobody has taken yet.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn open_tickets(&self) -> usize {
+        self.tickets.len()
+    }
+
     /// A running job holds its name; only a process that belongs to it gets an answer.
     fn running_job(&self, name: &str, new: &Applicant, now: Instant) -> Result<Option<Registered>, Refusal> {
         let Some(job) = self

@@ -109,11 +109,11 @@ impl ControlService {
     }
 }
 
-fn unreadable(Unreadable(what): Unreadable) -> Refusal {
+pub(crate) fn unreadable(Unreadable(what): Unreadable) -> Refusal {
     Refusal::Malformed { what }
 }
 
-fn member(member: Option<proto::Member>) -> Result<Member, Refusal> {
+pub(crate) fn member(member: Option<proto::Member>) -> Result<Member, Refusal> {
     Ok(required(member, "member").map_err(unreadable)?.into())
 }
 

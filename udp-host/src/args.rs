@@ -50,8 +50,9 @@ fn read(path: &Path) -> Result<HostConfig, HostError> {
     let failed = |reason: String| HostError::File { path: path.to_owned(), reason };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     toml::from_str(&text).map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
-        failed(format!("line {line}: {}", error.message().replace('\n', " ")))
+        let before = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count();
+        failed(format!("line {line}: {}", error.message().replace(char::is_control, " ")))
     })
 }
 
@@ -66,4 +67,24 @@ pub fn serve(args: &ServeArgs, stopped: impl FnOnce()) -> Result<(), HostError> 
     eprintln!("stopping: telling the ranks of running jobs");
     host.shutdown();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also where the file itself has line breaks and what a terminal would obey.
+    #[test]
+    fn a_file_is_refused_on_one_line() {
+        let path = std::env::temp_dir().join(format!("udp-host-config-{}.toml", std::process::id()));
+        for (text, reason) in [
+            ("shards = 2\nshard = 3", "line 2: unknown field `shard`"),
+            (r#""a\u001b\n\rb" = 1"#, "line 1: unknown field `a   b`"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(reason) && !error.contains(char::is_control), "{error:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }

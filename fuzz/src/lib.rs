@@ -1,0 +1,4 @@
+//! What fuzz targets need beyond a few lines.
+#![forbid(unsafe_code)]
+
+pub mod control;
