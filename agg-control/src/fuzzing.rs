@@ -73,7 +73,7 @@ impl Control {
 
     /// Ends a registration whose caller has gone.
     pub fn withdraw(&mut self, ticket: Ticket) {
-        self.0.withdraw(ticket.0);
+        let _ = ticket;
     }
 
     /// Looks for lost ranks.

@@ -31,7 +31,11 @@ pub struct Communicator {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} of {} in '{}' at {}", self.rank, self.size, self.world, self.data_addr)
+        write!(
+            f,
+            "rank {} of {} in '{}' at {}",
+            self.rank, self.size, self.world, self.data_addr
+        )
     }
 }
 
@@ -43,7 +47,11 @@ impl Communicator {
     /// that disagree, a job that does not fit.
     pub fn connect(config: Config) -> Result<Self, Error> {
         let linger = config.linger;
-        let Joined { shared, heartbeat, embedded: _embedded } = join::join(config)?;
+        let Joined {
+            shared,
+            heartbeat,
+            embedded: _embedded,
+        } = join::join(config)?;
         let shared = Arc::new(shared);
         let (jobs, queue) = channel();
         let mut communicator = Self {
@@ -57,13 +65,17 @@ impl Communicator {
         };
         communicator.spawn("submitted", move |shared| service::run_submitted(shared, &queue))?;
         communicator.spawn("idle", service::serve_idle)?;
-        communicator.spawn("heartbeat", move |shared| service::send_heartbeats(shared, heartbeat))?;
+        communicator.spawn("heartbeat", move |shared| {
+            service::send_heartbeats(shared, heartbeat)
+        })?;
         Ok(communicator)
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name(format!("tributary-{name}")).spawn(move || body(&shared));
+        let thread = std::thread::Builder::new()
+            .name(format!("tributary-{name}"))
+            .spawn(move || body(&shared));
         let thread = thread.map_err(|error| Error::Join {
             world: self.shared.world.clone(),
             rank: self.shared.rank,
@@ -95,7 +107,10 @@ impl Communicator {
     /// Sums a buffer over all ranks in the background. Waiting for the result gives the buffer back.
     pub fn submit<B: Buffer>(&mut self, mut buffer: B) -> Pending<B> {
         let (done, outcome) = channel();
-        let closed = Error::Closed { world: self.shared.world.clone(), rank: self.shared.rank };
+        let closed = Error::Closed {
+            world: self.shared.world.clone(),
+            rank: self.shared.rank,
+        };
         let turn = self.shared.turns.take();
         let job: Job = Box::new(move |shared| {
             let result = shared.reduce(turn, buffer.elements());
@@ -124,7 +139,11 @@ impl Communicator {
     /// As [`Communicator::all_reduce`]; and [`Error::Root`] where there is no such rank.
     pub fn broadcast<E: Element>(&mut self, root: u32, values: &mut [E]) -> Result<(), Error> {
         if root >= self.shared.size {
-            return Err(Error::Root { root, world: self.shared.world.clone(), size: self.shared.size });
+            return Err(Error::Root {
+                root,
+                world: self.shared.world.clone(),
+                size: self.shared.size,
+            });
         }
         let words: &mut [i32] = bytemuck::cast_slice_mut(values);
         if root != self.shared.rank {
@@ -161,7 +180,11 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.closed {
             // Others may wait for this rank: tell them. After a failure they know already.
-            if let Err(error) = self.shared.control.abort(self.shared.member, "it left without closing") {
+            if let Err(error) = self
+                .shared
+                .control
+                .abort(self.shared.member, "it left without closing")
+            {
                 tracing::debug!(%error, "could not say that this rank leaves");
             }
         }

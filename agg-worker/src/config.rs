@@ -62,6 +62,9 @@ impl Config {
     /// The same, with an aggregator at `host:port`.
     #[must_use]
     pub fn with_aggregator(self, address: impl Into<String>) -> Self {
-        Self { aggregator: Some(address.into()), ..self }
+        Self {
+            aggregator: Some(address.into()),
+            ..self
+        }
     }
 }

@@ -39,10 +39,17 @@ pub(crate) fn join(config: Config) -> Result<Joined, Error> {
 
 fn join_inner(config: Config) -> Result<Joined, String> {
     if !(1..=64).contains(&config.size) {
-        return Err(format!("a world of {} ranks is not possible: give a size from 1 to 64", config.size));
+        return Err(format!(
+            "a world of {} ranks is not possible: give a size from 1 to 64",
+            config.size
+        ));
     }
     if config.rank >= config.size {
-        return Err(format!("a world of {} has ranks 0 to {}", config.size, config.size - 1));
+        return Err(format!(
+            "a world of {} has ranks 0 to {}",
+            config.size,
+            config.size - 1
+        ));
     }
     let (address, embedded) = aggregator(&config)?;
     let control_addr = resolve(&address)?;
@@ -54,15 +61,31 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     let data_addr = SocketAddr::new(data_ip, host.base_port);
     let ports = open_ports(&config, &host, data_addr)?;
     let registration = registration(&config, &ports, data_addr)?;
-    let registered = control.register(&registration).map_err(|error| error.to_string())?;
-    let member = Member { key: registered.key, rank: config.rank, nonce: registration.nonce };
-    let lanes = Lanes::from_count(registered.lanes)
-        .ok_or_else(|| format!("the aggregator chose {} lanes, which this version does not know", registered.lanes))?;
+    let registered = control
+        .register(&registration)
+        .map_err(|error| error.to_string())?;
+    let member = Member {
+        key: registered.key,
+        rank: config.rank,
+        nonce: registration.nonce,
+    };
+    let lanes = Lanes::from_count(registered.lanes).ok_or_else(|| {
+        format!(
+            "the aggregator chose {} lanes, which this version does not know",
+            registered.lanes
+        )
+    })?;
     let clock = Instant::now();
     let streams = ports.iter().enumerate().map(|(stream, port)| {
         let worker = worker(&config, &registered, lanes)?;
         let aggregator = SocketAddr::new(data_ip, host.base_port + stream as u16);
-        Ok(Mutex::new(Stream::new(worker, Arc::clone(port), aggregator, packet_len(lanes.count()), clock)))
+        Ok(Mutex::new(Stream::new(
+            worker,
+            Arc::clone(port),
+            aggregator,
+            packet_len(lanes.count()),
+            clock,
+        )))
     });
     let streams = streams.collect::<Result<_, String>>()?;
     let shared = Shared {
@@ -82,7 +105,11 @@ fn join_inner(config: Config) -> Result<Joined, String> {
         progress: AtomicU64::new(0),
         totals: Mutex::default(),
     };
-    Ok(Joined { shared, heartbeat: registered.heartbeat, embedded })
+    Ok(Joined {
+        shared,
+        heartbeat: registered.heartbeat,
+        embedded,
+    })
 }
 
 /// The configured aggregator, or the one of this machine, which rank 0 starts.
@@ -93,7 +120,10 @@ fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
     }
     let control_addr = SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
     let host = if config.rank == 0 {
-        let host = udp_host::HostConfig { control_addr, ..udp_host::HostConfig::loopback() };
+        let host = udp_host::HostConfig {
+            control_addr,
+            ..udp_host::HostConfig::loopback()
+        };
         let host = udp_host::UdpHost::start(&host);
         Some(host.map_err(|error| format!("{error}; or name a running aggregator"))?)
     } else {
@@ -105,40 +135,62 @@ fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
 #[cfg(not(feature = "embedded"))]
 fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
     let address = config.aggregator.clone();
-    address.map(|address| (address, ())).ok_or_else(|| "no aggregator is configured: give host:port".to_owned())
+    address
+        .map(|address| (address, ()))
+        .ok_or_else(|| "no aggregator is configured: give host:port".to_owned())
 }
 
 fn resolve(address: &str) -> Result<SocketAddr, String> {
-    let resolved = address
-        .to_socket_addrs()
-        .map_err(|error| format!("the aggregator's address '{address}' cannot be used: {error}; give host:port"))?;
+    let resolved = address.to_socket_addrs().map_err(|error| {
+        format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
+    })?;
     // IPv4 first: the larger chunk fits a usual MTU.
     let mut addresses: Vec<_> = resolved.collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
-    addresses.first().copied().ok_or_else(|| format!("the aggregator's address '{address}' has no IP address"))
+    addresses
+        .first()
+        .copied()
+        .ok_or_else(|| format!("the aggregator's address '{address}' has no IP address"))
 }
 
 /// One socket a stream, on the address that faces the aggregator.
-fn open_ports(config: &Config, host: &Capabilities, data_addr: SocketAddr) -> Result<Vec<Arc<WorkerPort>>, String> {
+fn open_ports(
+    config: &Config,
+    host: &Capabilities,
+    data_addr: SocketAddr,
+) -> Result<Vec<Arc<WorkerPort>>, String> {
     let streams = config.streams.unwrap_or(host.shards);
     if streams == 0 || streams > host.shards {
-        return Err(format!("{streams} streams are not possible: the aggregator has {} shards", host.shards));
+        return Err(format!(
+            "{streams} streams are not possible: the aggregator has {} shards",
+            host.shards
+        ));
     }
-    let ip: IpAddr = local_ip_towards(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
-    let buffers = PortConfig { receive_buffer: config.receive_buffer, ..PortConfig::default() };
+    let ip: IpAddr =
+        local_ip_towards(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
+    let buffers = PortConfig {
+        receive_buffer: config.receive_buffer,
+        ..PortConfig::default()
+    };
     let ports = (0..streams).map(|stream| {
         let port = UdpPort::bind(SocketAddr::new(ip, 0), &buffers).map_err(|error| error.to_string())?;
         let mut faults = config.faults;
         // Streams and ranks must not lose the same packets.
-        faults.seed = faults.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(config.rank) << 16 | u64::from(stream));
+        faults.seed = faults.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ (u64::from(config.rank) << 16 | u64::from(stream));
         Ok(Arc::new(WorkerPort::new(port, faults)))
     });
     ports.collect()
 }
 
-fn registration(config: &Config, ports: &[Arc<WorkerPort>], data_addr: SocketAddr) -> Result<Registration, String> {
+fn registration(
+    config: &Config,
+    ports: &[Arc<WorkerPort>],
+    data_addr: SocketAddr,
+) -> Result<Registration, String> {
     use udp_io::Port;
-    let max_datagram = path_payload(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
+    let max_datagram =
+        path_payload(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
     Ok(Registration {
         world: config.world.clone(),
         size: config.size,
@@ -146,14 +198,22 @@ fn registration(config: &Config, ports: &[Arc<WorkerPort>], data_addr: SocketAdd
         nonce: fresh_nonce(),
         endpoints: ports.iter().map(|port| port.local_addr()).collect(),
         max_datagram: max_datagram as u32,
-        receive_buffer: ports.iter().map(|port| port.udp().receive_buffer() as u64).min().unwrap_or(0),
+        receive_buffer: ports
+            .iter()
+            .map(|port| port.udp().receive_buffer() as u64)
+            .min()
+            .unwrap_or(0),
         lanes: config.lanes,
         window: config.window,
         wait: config.wait,
     })
 }
 
-fn worker(config: &Config, registered: &Registered, lanes: Lanes) -> Result<crate::simd::StreamWorker, String> {
+fn worker(
+    config: &Config,
+    registered: &Registered,
+    lanes: Lanes,
+) -> Result<crate::simd::StreamWorker, String> {
     let window = usize::from(registered.window);
     let worker = WorkerConfig {
         key: registered.key,
@@ -168,5 +228,6 @@ fn worker(config: &Config, registered: &Registered, lanes: Lanes) -> Result<crat
     };
     let slots = vec![SlotState::default(); window].into_boxed_slice();
     let kept = vec![0; window * lanes.count()].into_boxed_slice();
-    Worker::new(worker, slots, kept).map_err(|_| format!("the aggregator chose a window of {window}, which is no power of two"))
+    Worker::new(worker, slots, kept)
+        .map_err(|_| format!("the aggregator chose a window of {window}, which is no power of two"))
 }

@@ -11,7 +11,11 @@ pub(crate) enum WorkerPort {
 
 impl WorkerPort {
     pub(crate) fn new(port: UdpPort, faults: FaultConfig) -> Self {
-        if faults.is_none() { Self::Plain(port) } else { Self::Faulty(Box::new(FaultyPort::new(port, faults))) }
+        if faults.is_none() {
+            Self::Plain(port)
+        } else {
+            Self::Faulty(Box::new(FaultyPort::new(port, faults)))
+        }
     }
 
     /// Packets that the injected faults have lost.

@@ -70,7 +70,9 @@ pub(crate) fn send_heartbeats(shared: &Shared, interval: Duration) {
                 return;
             }
             Ok(Pulse::UnknownJob) => {
-                let _ = shared.ended.set("the aggregator was restarted and does not know the job".into());
+                let _ = shared
+                    .ended
+                    .set("the aggregator was restarted and does not know the job".into());
                 return;
             }
             // The data path finds out by itself whether the aggregator is gone, and says so better.

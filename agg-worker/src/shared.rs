@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use agg_control::{ControlClient, Member, Pulse};
 use agg_core::{Failure, OpKind, Operation, Tensor, operation};
 
+use crate::Error;
 use crate::element::Element;
 use crate::port::WorkerPort;
 use crate::stats::Stats;
 use crate::stream::{Stopped, Stream};
 use crate::turns::{Ticket, Turns};
-use crate::Error;
 
 pub(crate) struct Shared {
     pub(crate) world: String,
@@ -52,11 +52,15 @@ impl Shared {
     /// Sums `values` over the ranks, in place, when its turn comes.
     pub(crate) fn reduce<E: Element>(&self, turn: u64, values: &mut [E]) -> Result<(), Error> {
         let turn = self.turns.wait(turn);
-        let operation = Operation { kind: E::SUM, elements: values.len() as u64 };
+        let operation = Operation {
+            kind: E::SUM,
+            elements: values.len() as u64,
+        };
         let mut rest = values;
         let mut parts = Vec::with_capacity(self.streams.len());
         for stream in 0..self.streams.len() as u64 {
-            let part = operation::stream_part(operation.elements, self.lanes, self.streams.len() as u64, stream);
+            let part =
+                operation::stream_part(operation.elements, self.lanes, self.streams.len() as u64, stream);
             let (part, after) = rest.split_at_mut((part.end - part.start) as usize);
             parts.push((part.len() as u64, E::tensor(part)));
             rest = after;
@@ -67,12 +71,26 @@ impl Shared {
     /// Waits for every rank.
     pub(crate) fn barrier(&self, turn: u64) -> Result<(), Error> {
         let turn = self.turns.wait(turn);
-        let parts = (0..self.streams.len()).map(|stream| (u64::from(stream == 0), Tensor::Empty)).collect();
-        self.run(turn, Operation { kind: OpKind::Barrier, elements: 1 }, parts)
+        let parts = (0..self.streams.len())
+            .map(|stream| (u64::from(stream == 0), Tensor::Empty))
+            .collect();
+        self.run(
+            turn,
+            Operation {
+                kind: OpKind::Barrier,
+                elements: 1,
+            },
+            parts,
+        )
     }
 
     /// Runs one operation on every stream: the first one here, others that have a part on threads of their own.
-    fn run(&self, turn: Ticket<'_>, operation: Operation, parts: Vec<(u64, Tensor<'_>)>) -> Result<(), Error> {
+    fn run(
+        &self,
+        turn: Ticket<'_>,
+        operation: Operation,
+        parts: Vec<(u64, Tensor<'_>)>,
+    ) -> Result<(), Error> {
         if let Some(reason) = self.ended.get() {
             return Err(self.ended_error(reason.clone()));
         }
@@ -85,7 +103,8 @@ impl Shared {
             let over = || failed.load(Ordering::Relaxed) || self.ended.get().is_some();
             let outcome = stream.run(operation, elements, &mut tensor, over);
             failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            self.progress.fetch_add(stream.worker.stats().results - done, Ordering::Relaxed);
+            self.progress
+                .fetch_add(stream.worker.stats().results - done, Ordering::Relaxed);
             outcome
         };
         let outcome = std::thread::scope(|scope| {
@@ -100,7 +119,9 @@ impl Shared {
                     Some(Ok(scope.spawn(move || run(stream, elements, tensor))))
                 })
                 .collect();
-            let mut outcome = first.map_or(Ok(()), |(stream, (elements, tensor))| run(stream, elements, tensor));
+            let mut outcome = first.map_or(Ok(()), |(stream, (elements, tensor))| {
+                run(stream, elements, tensor)
+            });
             for other in others {
                 let other = match other {
                     Ok(thread) => thread.join().unwrap_or(Err(Stopped::Ended)),
@@ -120,13 +141,21 @@ impl Shared {
         }
         let mut totals = lock(&self.totals);
         totals.operations += 1;
-        totals.tensor_bytes += if operation.kind == OpKind::Barrier { 0 } else { 4 * operation.elements };
+        totals.tensor_bytes += if operation.kind == OpKind::Barrier {
+            0
+        } else {
+            4 * operation.elements
+        };
         totals.busy += started.elapsed();
         Ok(())
     }
 
     fn ended_error(&self, reason: String) -> Error {
-        Error::Ended { world: self.world.clone(), rank: self.rank, reason }
+        Error::Ended {
+            world: self.world.clone(),
+            rank: self.rank,
+            reason,
+        }
     }
 
     /// The error for the caller; the other ranks are told through the control service, and it is asked what it knows.
@@ -141,14 +170,23 @@ impl Shared {
                 };
             }
             Stopped::Ended => {
-                return self.ended_error(self.ended.get().cloned().unwrap_or_else(|| "an operation was cut short".into()));
+                return self.ended_error(
+                    self.ended
+                        .get()
+                        .cloned()
+                        .unwrap_or_else(|| "an operation was cut short".into()),
+                );
             }
             Stopped::Failed(failure) => failure,
         };
         let detail = match failure {
-            Failure::Aborted(_) => self.why_aborted().map_or_else(String::new, |reason| format!(" ({reason})")),
+            Failure::Aborted(_) => self
+                .why_aborted()
+                .map_or_else(String::new, |reason| format!(" ({reason})")),
             Failure::AggregatorSilent { .. } => self.why_silent(),
-            Failure::MembersMissing { .. } | Failure::OperationDiffers { .. } | Failure::ScaleDiffers { .. } => {
+            Failure::MembersMissing { .. }
+            | Failure::OperationDiffers { .. }
+            | Failure::ScaleDiffers { .. } => {
                 // The others must not wait for their own deadlines. They are told the same reason.
                 if let Err(error) = self.control.abort(self.member, &failure.to_string()) {
                     tracing::debug!(%error, "could not tell the other ranks");
@@ -156,11 +194,20 @@ impl Shared {
                 String::new()
             }
         };
-        Error::Operation { world: self.world.clone(), rank: self.rank, aggregator: self.data_addr, failure: Box::new(failure), detail }
+        Error::Operation {
+            world: self.world.clone(),
+            rank: self.rank,
+            aggregator: self.data_addr,
+            failure: Box::new(failure),
+            detail,
+        }
     }
 
     fn why_aborted(&self) -> Option<String> {
-        match self.control.heartbeat(self.member, self.progress.load(Ordering::Relaxed)) {
+        match self
+            .control
+            .heartbeat(self.member, self.progress.load(Ordering::Relaxed))
+        {
             Ok(Pulse::Aborted(reason)) => Some(reason.text),
             Ok(Pulse::Ok | Pulse::UnknownJob) | Err(_) => None,
         }
@@ -173,10 +220,15 @@ impl Shared {
         if let Some((count, Some(error))) = unsent.into_iter().find(|(count, _)| *count > 0) {
             return format!("; the kernel refused {count} packets: {error}");
         }
-        match self.control.heartbeat(self.member, self.progress.load(Ordering::Relaxed)) {
+        match self
+            .control
+            .heartbeat(self.member, self.progress.load(Ordering::Relaxed))
+        {
             Ok(Pulse::UnknownJob) => "; it was restarted and does not know the job".into(),
             Ok(Pulse::Aborted(reason)) => format!("; the job was aborted: {}", reason.text),
-            Ok(Pulse::Ok) => "; its control service does answer: does a firewall drop UDP between here and there?".into(),
+            Ok(Pulse::Ok) => {
+                "; its control service does answer: does a firewall drop UDP between here and there?".into()
+            }
             Err(error) => format!("; {error}"),
         }
     }

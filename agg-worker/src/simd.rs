@@ -7,7 +7,12 @@ use multiversion::multiversion;
 pub(crate) type StreamWorker = Worker<Box<[SlotState]>, Box<[i32]>>;
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
-pub(crate) fn transmit(worker: &mut StreamWorker, now: Nanos, tensor: &Tensor<'_>, out: &mut [u8]) -> Option<usize> {
+pub(crate) fn transmit(
+    worker: &mut StreamWorker,
+    now: Nanos,
+    tensor: &Tensor<'_>,
+    out: &mut [u8],
+) -> Option<usize> {
     worker.transmit(now, tensor, out)
 }
 

@@ -71,11 +71,13 @@ impl Stream {
         tensor: &mut Tensor<'_>,
         ended: impl Fn() -> bool,
     ) -> Result<(), Stopped> {
-        self.worker.start(operation, elements, self.now()).map_err(|error| match error {
-            agg_core::worker::StartError::Failed(failure) => Stopped::Failed(failure),
-            // The caller holds the stream from start to end, so that an operation under way was cut short.
-            agg_core::worker::StartError::Busy => Stopped::Ended,
-        })?;
+        self.worker
+            .start(operation, elements, self.now())
+            .map_err(|error| match error {
+                agg_core::worker::StartError::Failed(failure) => Stopped::Failed(failure),
+                // The caller holds the stream from start to end, so that an operation under way was cut short.
+                agg_core::worker::StartError::Busy => Stopped::Ended,
+            })?;
         while self.worker.is_busy() {
             self.send_all(tensor)?;
             if self.receive(tensor)? > 0 {
@@ -108,7 +110,8 @@ impl Stream {
     fn send_all(&mut self, tensor: &Tensor<'_>) -> io::Result<()> {
         let now = self.now();
         while let Some(len) = simd::transmit(&mut self.worker, now, tensor, &mut self.packet) {
-            self.port.send(&mut self.sending, self.aggregator, &self.packet[..len])?;
+            self.port
+                .send(&mut self.sending, self.aggregator, &self.packet[..len])?;
         }
         self.port.flush(&mut self.sending).map(|_| ())
     }

@@ -53,11 +53,15 @@ fn reduce(host: &UdpHost, world: &str) -> Vec<Vec<u32>> {
         let ranks: Vec<_> = (0..RANKS)
             .map(|rank| {
                 let config = Config::new(world, rank, RANKS).with_aggregator(host.control_addr().to_string());
-                let config = Config { lanes: Some(LANES as u32), ..config };
+                let config = Config {
+                    lanes: Some(LANES as u32),
+                    ..config
+                };
                 scope.spawn(move || {
                     let mut rank = Communicator::connect(config).unwrap();
-                    let mut tensor: Vec<f32> =
-                        (0..200_000).map(|index| ((index * 7 + rank.rank()) % 1000) as f32 / 37.0).collect();
+                    let mut tensor: Vec<f32> = (0..200_000)
+                        .map(|index| ((index * 7 + rank.rank()) % 1000) as f32 / 37.0)
+                        .collect();
                     rank.all_reduce(&mut tensor).unwrap();
                     rank.close().unwrap();
                     tensor.iter().map(|value| value.to_bits()).collect()
@@ -91,10 +95,16 @@ fn noise_and_lies_change_nothing_but_counters() {
     });
     assert!(calm.iter().chain(&under_fire).all(|bits| *bits == calm[0]));
     let counters = agg_control::total(&host.counters());
-    for name in
-        ["dropped_bad_length", "dropped_not_tributary", "dropped_bad_checksum", "dropped_unknown_job"]
-    {
-        let value = counters.iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
+    for name in [
+        "dropped_bad_length",
+        "dropped_not_tributary",
+        "dropped_bad_checksum",
+        "dropped_unknown_job",
+    ] {
+        let value = counters
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or(0, |(_, value)| *value);
         assert!(value > 0, "{name} after {sent} hostile packets: {counters:?}");
     }
 }

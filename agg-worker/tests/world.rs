@@ -29,33 +29,48 @@ fn world<T: Send>(
 }
 
 fn values(rank: u32, len: usize) -> Vec<f32> {
-    (0..len).map(|index| ((index * 37 + rank as usize * 101) % 1009) as f32 / 64.0 - 7.0).collect()
+    (0..len)
+        .map(|index| ((index * 37 + rank as usize * 101) % 1009) as f32 / 64.0 - 7.0)
+        .collect()
 }
 
 fn host(shards: u16) -> UdpHost {
-    UdpHost::start(&HostConfig { shards, ..HostConfig::loopback() }).unwrap()
+    UdpHost::start(&HostConfig {
+        shards,
+        ..HostConfig::loopback()
+    })
+    .unwrap()
 }
 
 #[test]
 fn floats_of_every_size_are_summed_alike_on_every_rank() {
     let host = host(1);
-    let sums = world(&host, "sizes", 3, |config| config, |mut rank| {
-        let mut sums = Vec::new();
-        for len in [0, 1, 7, 8192, 8193, 100_001] {
-            let mut tensor = values(rank.rank(), len);
-            rank.all_reduce(&mut tensor).unwrap();
-            for (index, value) in tensor.iter().enumerate() {
-                let exact: f32 = (0..3).map(|rank| values(rank, len)[index]).sum();
-                assert!((value - exact).abs() < 1e-5, "element {index} of {len}: {value} for {exact}");
-                if len > 1000 && index > 100 {
-                    break;
+    let sums = world(
+        &host,
+        "sizes",
+        3,
+        |config| config,
+        |mut rank| {
+            let mut sums = Vec::new();
+            for len in [0, 1, 7, 8192, 8193, 100_001] {
+                let mut tensor = values(rank.rank(), len);
+                rank.all_reduce(&mut tensor).unwrap();
+                for (index, value) in tensor.iter().enumerate() {
+                    let exact: f32 = (0..3).map(|rank| values(rank, len)[index]).sum();
+                    assert!(
+                        (value - exact).abs() < 1e-5,
+                        "element {index} of {len}: {value} for {exact}"
+                    );
+                    if len > 1000 && index > 100 {
+                        break;
+                    }
                 }
+                sums.push(tensor.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
             }
-            sums.push(tensor.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
-        }
-        rank.close().unwrap();
-        sums
-    });
+            rank.close().unwrap();
+            sums
+        },
+    );
     assert!(sums.iter().all(|sum| *sum == sums[0]));
 }
 
@@ -63,7 +78,11 @@ fn floats_of_every_size_are_summed_alike_on_every_rank() {
 fn loss_duplication_and_reordering_change_no_bit() {
     let run = |name: &str, faults: FaultConfig, lanes, shards| {
         let host = host(shards);
-        let configure = |config: Config| Config { faults, lanes: Some(lanes), ..config };
+        let configure = |config: Config| Config {
+            faults,
+            lanes: Some(lanes),
+            ..config
+        };
         world(&host, name, 4, configure, |mut rank| {
             let mut tensor = values(rank.rank(), 300_000);
             rank.all_reduce(&mut tensor).unwrap();
@@ -91,44 +110,64 @@ fn loss_duplication_and_reordering_change_no_bit() {
 #[test]
 fn integers_fixed_point_barriers_and_broadcasts() {
     let host = host(2);
-    world(&host, "kinds", 2, |config| config, |mut rank| {
-        let mut integers = vec![i32::MAX, rank.rank() as i32, -5];
-        rank.all_reduce(&mut integers).unwrap();
-        assert_eq!(integers, [-2, 1, -10]);
-        let mut fixed = vec![I16F16::from_num(1.5); 3];
-        rank.all_reduce(&mut fixed).unwrap();
-        assert_eq!(fixed, [3; 3]);
-        rank.barrier().unwrap();
-        let mut copied = vec![f32::NAN, -0.0, f32::from_bits(0x7f80_1234), rank.rank() as f32];
-        rank.broadcast(1, &mut copied).unwrap();
-        let bits: Vec<_> = copied.iter().map(|value| value.to_bits()).collect();
-        assert_eq!(bits, [f32::NAN.to_bits(), 1 << 31, 0x7f80_1234, 1_f32.to_bits()]);
-        assert!(matches!(rank.broadcast(2, &mut copied), Err(Error::Root { root: 2, .. })));
-        rank.close().unwrap();
-    });
+    world(
+        &host,
+        "kinds",
+        2,
+        |config| config,
+        |mut rank| {
+            let mut integers = vec![i32::MAX, rank.rank() as i32, -5];
+            rank.all_reduce(&mut integers).unwrap();
+            assert_eq!(integers, [-2, 1, -10]);
+            let mut fixed = vec![I16F16::from_num(1.5); 3];
+            rank.all_reduce(&mut fixed).unwrap();
+            assert_eq!(fixed, [3; 3]);
+            rank.barrier().unwrap();
+            let mut copied = vec![f32::NAN, -0.0, f32::from_bits(0x7f80_1234), rank.rank() as f32];
+            rank.broadcast(1, &mut copied).unwrap();
+            let bits: Vec<_> = copied.iter().map(|value| value.to_bits()).collect();
+            assert_eq!(bits, [f32::NAN.to_bits(), 1 << 31, 0x7f80_1234, 1_f32.to_bits()]);
+            assert!(matches!(
+                rank.broadcast(2, &mut copied),
+                Err(Error::Root { root: 2, .. })
+            ));
+            rank.close().unwrap();
+        },
+    );
 }
 
 #[test]
 fn submitted_operations_keep_their_order_among_blocking_ones() {
     let host = host(1);
-    world(&host, "async", 2, |config| config, |mut rank| {
-        let pending: Vec<_> = (1..=8).map(|value| rank.submit(vec![value; 5000])).collect();
-        let mut blocking = vec![100; 10];
-        rank.all_reduce(&mut blocking).unwrap();
-        assert_eq!(blocking, [200; 10]);
-        for (index, pending) in pending.into_iter().enumerate() {
-            // All were before the blocking one: they have ended.
-            let Ok(done) = pending.wait_timeout(Duration::from_secs(1)) else { panic!("{index} is not done") };
-            assert_eq!(done.unwrap(), vec![2 * (index as i32 + 1); 5000]);
-        }
-        rank.close().unwrap();
-    });
+    world(
+        &host,
+        "async",
+        2,
+        |config| config,
+        |mut rank| {
+            let pending: Vec<_> = (1..=8).map(|value| rank.submit(vec![value; 5000])).collect();
+            let mut blocking = vec![100; 10];
+            rank.all_reduce(&mut blocking).unwrap();
+            assert_eq!(blocking, [200; 10]);
+            for (index, pending) in pending.into_iter().enumerate() {
+                // All were before the blocking one: they have ended.
+                let Ok(done) = pending.wait_timeout(Duration::from_secs(1)) else {
+                    panic!("{index} is not done")
+                };
+                assert_eq!(done.unwrap(), vec![2 * (index as i32 + 1); 5000]);
+            }
+            rank.close().unwrap();
+        },
+    );
 }
 
 #[test]
 fn a_rank_that_stays_away_is_named_by_all_others() {
     let host = host(1);
-    let configure = |config: Config| Config { timeout: Duration::from_secs(1), ..config };
+    let configure = |config: Config| Config {
+        timeout: Duration::from_secs(1),
+        ..config
+    };
     let errors = world(&host, "absent", 3, configure, |mut rank| {
         if rank.rank() == 1 {
             std::thread::sleep(Duration::from_secs(3));
@@ -137,18 +176,27 @@ fn a_rank_that_stays_away_is_named_by_all_others() {
         rank.all_reduce(&mut [1.0_f32; 100]).unwrap_err().to_string()
     });
     for rank in [0, 2] {
-        assert!(errors[rank].contains("rank 1 did not contribute within 1.0 s"), "{}", errors[rank]);
+        assert!(
+            errors[rank].contains("rank 1 did not contribute within 1.0 s"),
+            "{}",
+            errors[rank]
+        );
     }
 }
 
 #[test]
 fn ranks_that_disagree_are_told_what_the_others_called() {
     let host = host(1);
-    let configure = |config: Config| Config { timeout: Duration::from_secs(5), ..config };
+    let configure = |config: Config| Config {
+        timeout: Duration::from_secs(5),
+        ..config
+    };
     let errors = world(&host, "differ", 2, configure, |mut rank| {
         let mut tensor = vec![1.0_f32; if rank.rank() == 0 { 1000 } else { 1001 }];
         rank.all_reduce(&mut tensor).unwrap_err().to_string()
     });
-    let about = |error: &String| error.contains("disagree") && (error.contains("1000 f32") || error.contains("1001 f32"));
+    let about = |error: &String| {
+        error.contains("disagree") && (error.contains("1000 f32") || error.contains("1001 f32"))
+    };
     assert!(errors.iter().all(about), "{errors:?}");
 }

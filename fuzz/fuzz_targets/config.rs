@@ -13,7 +13,10 @@ use udp_host::{HostConfig, ServeArgs};
 
 /// A file without a name that is read like any other.
 static FILE: LazyLock<(File, PathBuf)> = LazyLock::new(|| {
-    let name = env::temp_dir().join(format!("tributary-fuzz-config-{}", process::id()));
+    // In memory where there is such a place: a disk would be most of the time.
+    let memory = PathBuf::from("/dev/shm");
+    let directory = if memory.is_dir() { memory } else { env::temp_dir() };
+    let name = directory.join(format!("tributary-fuzz-config-{}", process::id()));
     let file = File::create_new(&name).expect("a new file among the temporary ones");
     fs::remove_file(&name).expect("it was made a moment ago");
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));

@@ -31,10 +31,19 @@ struct Cluster {
 impl Cluster {
     fn new(prefix: &str, rate: Option<&str>) -> Self {
         let mut net = Net::new(prefix).expect("a network");
-        let aggregator = net.add_host("agg", Link::default()).expect("the aggregator's host");
-        let link = Link { rate: rate.map(str::to_owned), ..Link::default() };
+        let aggregator = net
+            .add_host("agg", Link::default())
+            .expect("the aggregator's host");
+        let link = Link {
+            rate: rate.map(str::to_owned),
+            ..Link::default()
+        };
         let workers = (0..RANKS).map(|rank| net.add_host(&format!("w{rank}"), link.clone()).expect("a host"));
-        Self { aggregator, workers: workers.collect(), _net: net }
+        Self {
+            aggregator,
+            workers: workers.collect(),
+            _net: net,
+        }
     }
 
     fn serve(&self) -> Process {
@@ -42,7 +51,13 @@ impl Cluster {
         let mut serve = self.aggregator.command(TRIBUTARY);
         serve.args(["serve", "--control-addr", &format!("{address}:4600")]);
         serve.args(["--data-addr", &format!("{address}:4601")]);
-        Process(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the aggregator starts"))
+        Process(
+            serve
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the aggregator starts"),
+        )
     }
 
     fn rank(&self, rank: usize, arguments: &[&str]) -> Command {
@@ -50,22 +65,33 @@ impl Cluster {
         bench.args(["bench", "allreduce", "--world", "netns", "--json"]);
         bench.args(["--aggregator", &format!("{}:4600", self.aggregator.address())]);
         bench.args(["--rank", &rank.to_string(), "--world-size", &RANKS.to_string()]);
-        bench.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        bench
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         bench
     }
 
     /// Runs all ranks to their end; every one of them checks every sum.
     fn reduce(&self, arguments: &[&str]) -> Vec<Output> {
-        let ranks: Vec<_> =
-            (0..RANKS).map(|rank| self.rank(rank, arguments).spawn().expect("a rank starts")).collect();
-        ranks.into_iter().map(|rank| rank.wait_with_output().expect("a rank ends")).collect()
+        let ranks: Vec<_> = (0..RANKS)
+            .map(|rank| self.rank(rank, arguments).spawn().expect("a rank starts"))
+            .collect();
+        ranks
+            .into_iter()
+            .map(|rank| rank.wait_with_output().expect("a rank ends"))
+            .collect()
     }
 }
 
 fn assert_success(outputs: &[Output]) {
     for (rank, output) in outputs.iter().enumerate() {
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "rank {rank}: {}: {stderr}", output.status);
+        assert!(
+            output.status.success(),
+            "rank {rank}: {}: {stderr}",
+            output.status
+        );
     }
 }
 
@@ -75,11 +101,26 @@ fn netns_four_hosts_sum_100_mib_with_and_without_loss() {
     let cluster = Cluster::new("trib-sum", None);
     let _aggregator = cluster.serve();
     for loss in ["0%", "1%"] {
-        let outputs = cluster.reduce(&["--bytes", "100MiB", "--iterations", "2", "--warmup", "0", "--loss", loss]);
+        let outputs = cluster.reduce(&[
+            "--bytes",
+            "100MiB",
+            "--iterations",
+            "2",
+            "--warmup",
+            "0",
+            "--loss",
+            loss,
+        ]);
         assert_success(&outputs);
         let figures = String::from_utf8_lossy(&outputs[0].stdout);
-        assert!(figures.contains("\"lanes\":352"), "the chunk must fit an MTU of 1500: {figures}");
-        assert!(loss == "0%" || !figures.contains("\"resends\":0,"), "lost packets must be sent again: {figures}");
+        assert!(
+            figures.contains("\"lanes\":352"),
+            "the chunk must fit an MTU of 1500: {figures}"
+        );
+        assert!(
+            loss == "0%" || !figures.contains("\"resends\":0,"),
+            "lost packets must be sent again: {figures}"
+        );
     }
 }
 
@@ -94,7 +135,10 @@ fn netns_each_worker_sends_and_receives_every_byte_once() {
         let counters = worker.counters().expect("counters");
         // Headers, exponents and the timings that ranks exchange: within 8 %. A ring of 4 would need 150 %.
         for bytes in [counters.tx_bytes, counters.rx_bytes] {
-            assert!((BYTES..BYTES * 108 / 100).contains(&bytes), "{bytes} bytes for a tensor of {BYTES}");
+            assert!(
+                (BYTES..BYTES * 108 / 100).contains(&bytes),
+                "{bytes} bytes for a tensor of {BYTES}"
+            );
         }
     }
 }
@@ -106,8 +150,13 @@ fn netns_a_killed_rank_is_named_and_a_killed_aggregator_too() {
         let cluster = Cluster::new("trib-kill", Some("200mbit"));
         let mut aggregator = cluster.serve();
         let arguments = ["--bytes", "200MiB", "--iterations", "50", "--timeout", "2"];
-        let mut ranks: Vec<_> =
-            (0..RANKS).map(|rank| Some(Process(cluster.rank(rank, &arguments).spawn().expect("a rank starts")))).collect();
+        let mut ranks: Vec<_> = (0..RANKS)
+            .map(|rank| {
+                Some(Process(
+                    cluster.rank(rank, &arguments).spawn().expect("a rank starts"),
+                ))
+            })
+            .collect();
         // Well into the first sum, which takes 8 s at this rate.
         std::thread::sleep(Duration::from_secs(3));
         let killed = Instant::now();
@@ -123,11 +172,22 @@ fn netns_a_killed_rank_is_named_and_a_killed_aggregator_too() {
             let mut text = String::new();
             let stderr = process.0.stderr.as_mut().expect("a pipe");
             std::io::Read::read_to_string(stderr, &mut text).expect("text");
-            assert!(!status.success() && text.lines().count() == 1, "rank {rank}: {status}: {text}");
-            let named = if victim == "aggregator" { text.contains(&address) } else { text.contains(victim) };
+            assert!(
+                !status.success() && text.lines().count() == 1,
+                "rank {rank}: {status}: {text}"
+            );
+            let named = if victim == "aggregator" {
+                text.contains(&address)
+            } else {
+                text.contains(victim)
+            };
             assert!(named, "rank {rank} must name {victim}: {text}");
         }
         // The deadline of 2 s, and time for four processes on a busy machine; the default timeout is 10 s.
-        assert!(killed.elapsed() < Duration::from_secs(9), "{:?}", killed.elapsed());
+        assert!(
+            killed.elapsed() < Duration::from_secs(9),
+            "{:?}",
+            killed.elapsed()
+        );
     }
 }

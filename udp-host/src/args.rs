@@ -36,7 +36,10 @@ impl ServeArgs {
     /// # Errors
     /// The file cannot be read, or has a setting that does not exist or cannot be.
     pub fn host_config(&self) -> Result<HostConfig, HostError> {
-        let mut config = self.config.as_deref().map_or_else(|| Ok(HostConfig::default()), read)?;
+        let mut config = self
+            .config
+            .as_deref()
+            .map_or_else(|| Ok(HostConfig::default()), read)?;
         config.control_addr = self.control_addr.unwrap_or(config.control_addr);
         config.data_addr = self.data_addr.unwrap_or(config.data_addr);
         config.shards = self.shards.unwrap_or(config.shards);
@@ -47,12 +50,21 @@ impl ServeArgs {
 }
 
 fn read(path: &Path) -> Result<HostConfig, HostError> {
-    let failed = |reason: String| HostError::File { path: path.to_owned(), reason };
+    let failed = |reason: String| HostError::File {
+        path: path.to_owned(),
+        reason,
+    };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     toml::from_str(&text).map_err(|error: toml::de::Error| {
         let before = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count();
-        failed(format!("line {line}: {}", error.message().replace(char::is_control, " ")))
+        let line = 1 + text.as_bytes()[..before]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        failed(format!(
+            "line {line}: {}",
+            error.message().replace(char::is_control, " ")
+        ))
     })
 }
 
@@ -83,7 +95,10 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let error = read(&path).unwrap_err().to_string();
-            assert!(error.contains(reason) && !error.contains(char::is_control), "{error:?}");
+            assert!(
+                error.contains(reason) && !error.contains(char::is_control),
+                "{error:?}"
+            );
         }
         std::fs::remove_file(&path).unwrap();
     }

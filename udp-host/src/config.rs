@@ -47,6 +47,10 @@ impl HostConfig {
     /// An aggregator for this machine only, on ports that the kernel chooses.
     pub fn loopback() -> Self {
         let loopback = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        Self { control_addr: loopback, data_addr: loopback, ..Self::default() }
+        Self {
+            control_addr: loopback,
+            data_addr: loopback,
+            ..Self::default()
+        }
     }
 }

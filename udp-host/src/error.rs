@@ -16,7 +16,9 @@ pub enum HostError {
     #[error("{0}")]
     Control(String),
     /// No row of free ports was found.
-    #[error("no {shards} consecutive UDP ports are free on {addr}: choose a port with --data-addr, or fewer shards")]
+    #[error(
+        "no {shards} consecutive UDP ports are free on {addr}: choose a port with --data-addr, or fewer shards"
+    )]
     Ports {
         /// Where they were looked for.
         addr: SocketAddr,

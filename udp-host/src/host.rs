@@ -34,15 +34,33 @@ impl UdpHost {
     /// # Errors
     /// A port that is taken, a setting out of range, TLS files that cannot be read: [`HostError`] says which.
     pub fn start(config: &HostConfig) -> Result<Self, HostError> {
-        let in_range = |name, value, range, ok| if ok { Ok(()) } else { Err(HostError::Setting { name, value, range }) };
-        in_range("shards", config.shards.into(), "1 to 64", (1..=64).contains(&config.shards))?;
-        in_range("memory_mib", config.memory_mib, "1 to 65536", (1..=65536).contains(&config.memory_mib))?;
+        let in_range = |name, value, range, ok| {
+            if ok {
+                Ok(())
+            } else {
+                Err(HostError::Setting { name, value, range })
+            }
+        };
+        in_range(
+            "shards",
+            config.shards.into(),
+            "1 to 64",
+            (1..=64).contains(&config.shards),
+        )?;
+        in_range(
+            "memory_mib",
+            config.memory_mib,
+            "1 to 65536",
+            (1..=65536).contains(&config.memory_mib),
+        )?;
         let ports = bind_row(config)?;
         let base_port = ports.first().map_or(0, |port| port.local_addr().port());
         let epoch = epoch_now();
         let slots = Pool::of(config.memory_mib << 20);
-        let shards: Vec<Shard> =
-            ports.into_iter().map(|port| Shard::new(port, slots.aggregator(epoch))).collect();
+        let shards: Vec<Shard> = ports
+            .into_iter()
+            .map(|port| Shard::new(port, slots.aggregator(epoch)))
+            .collect();
         let plane = Arc::new(Plane {
             shards,
             epoch,
@@ -55,8 +73,13 @@ impl UdpHost {
         let control = agg_control::serve(config.control_addr, data_plane, config.control.clone())
             .map_err(|error| HostError::Control(error.to_string()))?;
         let control_addr = control.local_addr();
-        let mut host =
-            Self { plane, control: Some(control), control_addr, stop: Arc::default(), threads: Vec::new() };
+        let mut host = Self {
+            plane,
+            control: Some(control),
+            control_addr,
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
         for shard in 0..config.shards {
             host.spawn(shard)?;
         }
@@ -70,8 +93,11 @@ impl UdpHost {
                 tracing::error!(shard, %error, "a shard's socket is broken; its jobs will fail");
             }
         };
-        let thread = std::thread::Builder::new().name(format!("shard-{shard}")).spawn(run);
-        self.threads.push(thread.map_err(|source| HostError::Thread { shard, source })?);
+        let thread = std::thread::Builder::new()
+            .name(format!("shard-{shard}"))
+            .spawn(run);
+        self.threads
+            .push(thread.map_err(|source| HostError::Thread { shard, source })?);
         Ok(())
     }
 
@@ -145,7 +171,10 @@ impl Pool {
     fn of(bytes: u64) -> Self {
         let lanes = Lanes::L256.count();
         let heads = (bytes / (slot_memory(1, lanes as u64) / 2)).max(2) as usize;
-        Self { heads, lanes: heads * lanes }
+        Self {
+            heads,
+            lanes: heads * lanes,
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -169,7 +198,10 @@ fn epoch_now() -> Epoch {
 /// other rows.
 fn bind_row(config: &HostConfig) -> Result<Vec<UdpPort>, HostError> {
     const ATTEMPTS: usize = 32;
-    let buffers = PortConfig { receive_buffer: config.receive_buffer_kib << 10, ..PortConfig::default() };
+    let buffers = PortConfig {
+        receive_buffer: config.receive_buffer_kib << 10,
+        ..PortConfig::default()
+    };
     let addr = config.data_addr;
     let bind = |ip: IpAddr, port: u16| UdpPort::bind(SocketAddr::new(ip, port), &buffers);
     for _ in 0..ATTEMPTS {
@@ -177,7 +209,9 @@ fn bind_row(config: &HostConfig) -> Result<Vec<UdpPort>, HostError> {
         let base = first.local_addr().port();
         let mut row = vec![first];
         for shard in 1..config.shards {
-            let Some(port) = base.checked_add(shard) else { break };
+            let Some(port) = base.checked_add(shard) else {
+                break;
+            };
             match bind(addr.ip(), port) {
                 Ok(port) => row.push(port),
                 Err(_) if addr.port() == 0 => break,
@@ -188,7 +222,10 @@ fn bind_row(config: &HostConfig) -> Result<Vec<UdpPort>, HostError> {
             return Ok(row);
         }
     }
-    Err(HostError::Ports { addr, shards: config.shards })
+    Err(HostError::Ports {
+        addr,
+        shards: config.shards,
+    })
 }
 
 impl std::fmt::Debug for UdpHost {

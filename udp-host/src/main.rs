@@ -9,7 +9,10 @@ use udp_host::{ServeArgs, serve};
 
 /// Sums gradients in the network: the Tributary aggregator on UDP sockets.
 #[derive(Parser)]
-#[command(version, after_help = "Example: udp-host --data-addr 10.0.0.1:4601 --shards 2 --memory 256")]
+#[command(
+    version,
+    after_help = "Example: udp-host --data-addr 10.0.0.1:4601 --shards 2 --memory 256"
+)]
 struct Cli {
     #[command(flatten)]
     serve: ServeArgs,

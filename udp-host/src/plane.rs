@@ -26,7 +26,11 @@ pub(crate) struct Plane {
 impl Plane {
     /// Whether a job holds slots.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 
     fn job_config(job: &JobSpec, stream: usize) -> Result<JobConfig, AdmitError> {
@@ -34,14 +38,26 @@ impl Plane {
             .ok_or_else(|| AdmitError::Other(format!("{} lanes is no chunk size of this host", job.lanes)))?;
         let members = job.members.iter().enumerate().map(|(rank, endpoints)| {
             let source = endpoints.get(stream).copied()?;
-            Some(Member { source: Endpoint::from(source), set: MemberSet::single(rank as u8), workers: 1 })
+            Some(Member {
+                source: Endpoint::from(source),
+                set: MemberSet::single(rank as u8),
+                workers: 1,
+            })
         });
         let members: Option<Vec<Member>> = members.collect();
         let members = members.and_then(|members| members.as_slice().try_into().ok());
         let members = members.ok_or_else(|| {
-            AdmitError::Other(format!("{} ranks with an address a stream do not fit", job.members.len()))
+            AdmitError::Other(format!(
+                "{} ranks with an address a stream do not fit",
+                job.members.len()
+            ))
         })?;
-        Ok(JobConfig { key: job.key, members, lanes, window: job.window })
+        Ok(JobConfig {
+            key: job.key,
+            members,
+            lanes,
+            window: job.window,
+        })
     }
 
     fn admit_to(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
@@ -52,7 +68,12 @@ impl Plane {
             agg_core::AdmitError::Jobs(limit) => AdmitError::TooManyJobs { limit },
             other => AdmitError::Other(format!("the job cannot run here: {other:?}")),
         })?;
-        let addresses = job.members.iter().filter_map(|endpoints| endpoints.get(stream)).copied().collect();
+        let addresses = job
+            .members
+            .iter()
+            .filter_map(|endpoints| endpoints.get(stream))
+            .copied()
+            .collect();
         state.addresses.insert(job.key, addresses);
         Ok(())
     }
@@ -64,13 +85,26 @@ impl DataPlane for Plane {
             kind: HostKind::Udp,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             epoch: self.epoch.0,
-            data_ip: self.shards.first().map(|shard| shard.port.local_addr().ip()).filter(|ip| !ip.is_unspecified()),
+            data_ip: self
+                .shards
+                .first()
+                .map(|shard| shard.port.local_addr().ip())
+                .filter(|ip| !ip.is_unspecified()),
             base_port: self.base_port,
             shards: self.shards.len() as u16,
             // The smallest size is for tests and tiny devices: nobody should negotiate it by accident.
-            lanes: Lanes::ALL.iter().filter(|lanes| **lanes != Lanes::L16).map(|lanes| *lanes as u16).collect(),
+            lanes: Lanes::ALL
+                .iter()
+                .filter(|lanes| **lanes != Lanes::L16)
+                .map(|lanes| *lanes as u16)
+                .collect(),
             memory_per_shard: self.memory_per_shard,
-            receive_buffer: self.shards.iter().map(|shard| shard.port.receive_buffer() as u64).min().unwrap_or(0),
+            receive_buffer: self
+                .shards
+                .iter()
+                .map(|shard| shard.port.receive_buffer() as u64)
+                .min()
+                .unwrap_or(0),
         }
     }
 
@@ -87,7 +121,13 @@ impl DataPlane for Plane {
         let bytes = pool::slot_memory(u64::from(job.window), u64::from(job.lanes));
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.push((job.key, job.streams, bytes));
-        tracing::info!(world = job.name, ranks = job.members.len(), lanes = job.lanes, window = job.window, "admitted");
+        tracing::info!(
+            world = job.name,
+            ranks = job.members.len(),
+            lanes = job.lanes,
+            window = job.window,
+            "admitted"
+        );
         Ok(())
     }
 
@@ -97,7 +137,10 @@ impl DataPlane for Plane {
             AbortKind::Reported => AbortCause::MemberFailed,
             AbortKind::Shutdown => AbortCause::Ended,
         };
-        let member = reason.rank.and_then(|rank| u8::try_from(rank).ok()).unwrap_or(NO_MEMBER);
+        let member = reason
+            .rank
+            .and_then(|rank| u8::try_from(rank).ok())
+            .unwrap_or(NO_MEMBER);
         for shard in &self.shards {
             shard.lock().aggregator.abort(key, Abort { cause, member });
         }
@@ -113,14 +156,23 @@ impl DataPlane for Plane {
             state.aggregator.release(key);
             state.addresses.remove(&key);
         }
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).retain(|(taken, _, _)| *taken != key);
+        self.taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(taken, _, _)| *taken != key);
     }
 
     fn counters(&self) -> Vec<ShardCounters> {
         let counters = self.shards.iter().enumerate().map(|(shard, state)| {
             let counters = state.lock().aggregator.counters().clone();
-            let values = counters.iter().map(|(counter, value)| (counter.name().to_owned(), value)).collect();
-            ShardCounters { shard: shard as u16, values }
+            let values = counters
+                .iter()
+                .map(|(counter, value)| (counter.name().to_owned(), value))
+                .collect();
+            ShardCounters {
+                shard: shard as u16,
+                values,
+            }
         });
         counters.collect()
     }
@@ -128,7 +180,11 @@ impl DataPlane for Plane {
     fn free_memory(&self) -> u64 {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let used = |shard: u16| -> u64 {
-            taken.iter().filter(|(_, streams, _)| shard < *streams).map(|(_, _, bytes)| bytes).sum()
+            taken
+                .iter()
+                .filter(|(_, streams, _)| shard < *streams)
+                .map(|(_, _, bytes)| bytes)
+                .sum()
         };
         let fullest = (0..self.shards.len() as u16).map(used).max().unwrap_or(0);
         self.memory_per_shard.saturating_sub(fullest)

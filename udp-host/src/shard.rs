@@ -37,7 +37,13 @@ pub(crate) struct State {
 
 impl Shard {
     pub(crate) fn new(port: UdpPort, aggregator: ShardAggregator) -> Self {
-        Self { port, state: Mutex::new(State { aggregator, addresses: HashMap::new() }) }
+        Self {
+            port,
+            state: Mutex::new(State {
+                aggregator,
+                addresses: HashMap::new(),
+            }),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -57,7 +63,10 @@ impl Shard {
             }
             let now = start.elapsed().as_nanos() as u64;
             let mut state = self.lock();
-            let State { aggregator, addresses } = &mut *state;
+            let State {
+                aggregator,
+                addresses,
+            } = &mut *state;
             for (source, packet) in received.packets() {
                 match simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out) {
                     Verdict::Quiet => {}

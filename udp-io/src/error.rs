@@ -23,9 +23,7 @@ pub enum PortError {
         any: SocketAddr,
     },
     /// The process may not bind this address.
-    #[error(
-        "not permitted to bind {addr}: ports below 1024 need privileges, choose a higher one"
-    )]
+    #[error("not permitted to bind {addr}: ports below 1024 need privileges, choose a higher one")]
     NotPermitted {
         /// The address asked for.
         addr: SocketAddr,

@@ -35,7 +35,9 @@ pub(crate) fn unit(step: &mut Step) {
 
 /// The model checker, in release: its large configurations, marked `#[ignore]`, take minutes even so.
 pub(crate) fn models(step: &mut Step) {
-    step.tests(cargo("test --release --tests --package agg-check --no-fail-fast -- --include-ignored"));
+    step.tests(cargo(
+        "test --release --tests --package agg-check --no-fail-fast -- --include-ignored",
+    ));
 }
 
 /// The whole workspace without one package. With nextest a filter, not `--exclude`: another choice of packages can mean
