@@ -73,7 +73,7 @@ impl Control {
 
     /// Ends a registration whose caller has gone.
     pub fn withdraw(&mut self, ticket: Ticket) {
-        let _ = ticket;
+        self.0.withdraw(ticket.0);
     }
 
     /// Looks for lost ranks.
