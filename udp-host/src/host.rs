@@ -53,6 +53,12 @@ impl UdpHost {
             "1 to 65536",
             (1..=65536).contains(&config.memory_mib),
         )?;
+        in_range(
+            "receive_buffer_kib",
+            config.receive_buffer_kib as u64,
+            "1 to 1048576",
+            (1..=1 << 20).contains(&config.receive_buffer_kib),
+        )?;
         let ports = bind_row(config)?;
         let base_port = ports.first().map_or(0, |port| port.local_addr().port());
         let epoch = epoch_now();
