@@ -53,7 +53,7 @@ pub fn write(source: SocketAddrV4, target: SocketAddrV4, number: u16, payload: &
     frame
 }
 
-/// The source and the payload of a frame of [`write`]'s kind, whose checksums must be right.
+/// The source and the payload of a frame of [`write()`]'s kind, whose checksums must be right.
 pub fn read(frame: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
     let (headers, rest) = frame.split_at_checked(HEADERS)?;
     let (ip, udp) = headers[14..].split_at(20);

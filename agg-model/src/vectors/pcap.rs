@@ -25,7 +25,7 @@ pub fn write<'a>(frames: impl IntoIterator<Item = (u64, &'a [u8])>) -> Vec<u8> {
     file
 }
 
-/// The frames of a file of [`write`]'s kind.
+/// The frames of a file of [`write()`]'s kind.
 ///
 /// # Errors
 /// It is of another kind, or cut off.
