@@ -53,7 +53,7 @@ fn addresses_without_a_port_are_refused() {
         assert_eq!(
             error.to_string(),
             format!(
-                "{address:?} is not an address of an aggregator: write host:port, for example 10.0.0.1:4000"
+                "{address:?} is not an address of an aggregator: write host:port, for example 10.0.0.1:4600"
             )
         );
     }
