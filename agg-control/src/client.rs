@@ -26,12 +26,12 @@ use crate::proto::control_client::ControlClient as Stub;
 #[derive(Debug, Clone)]
 pub struct ControlClient {
     inner: Arc<Inner>,
+    timeout: Duration,
 }
 
 #[derive(Debug)]
 struct Inner {
     address: String,
-    timeout: Duration,
     stub: Stub<Channel>,
     background: Background,
 }
@@ -61,11 +61,20 @@ impl ControlClient {
         Ok(Self {
             inner: Arc::new(Inner {
                 address: address.to_owned(),
-                timeout,
                 stub,
                 background,
             }),
+            timeout,
         })
+    }
+
+    /// The same connection, for calls that may take no longer than `timeout` beyond the time that they are meant to wait.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            timeout,
+        }
     }
 
     /// The address it was connected to.
@@ -158,7 +167,7 @@ impl ControlClient {
         C: FnOnce(Stub<Channel>) -> F,
     {
         let inner = &self.inner;
-        let limit = wait.saturating_add(inner.timeout);
+        let limit = wait.saturating_add(self.timeout);
         let call = make(inner.stub.clone());
         let answer = inner
             .background

@@ -243,7 +243,12 @@ async fn reclaim(shared: Arc<Shared>) {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        let slept = Instant::now();
         interval.tick().await;
+        if slept.elapsed() > period * 3 {
+            // This process was stopped, or its machine: the heartbeats of that time wait in the sockets. Read them first.
+            tokio::time::sleep(shared.config().heartbeat * 2).await;
+        }
         if shared.registry().tick(Instant::now()) {
             shared.changed();
         }

@@ -1,5 +1,6 @@
 //! The handle of one rank.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -101,7 +102,8 @@ impl Communicator {
     /// [`Error::Operation`]: ranks that are missing at the deadline, an aggregator that does not answer, ranks that
     /// disagree on the operation, a job that was aborted. `values` is then undefined, but every element initialised.
     pub fn all_reduce<E: Element>(&mut self, values: &mut [E]) -> Result<(), Error> {
-        self.shared.reduce(self.shared.turns.take(), values)
+        let turn = self.shared.turns.wait(self.shared.turns.take());
+        self.shared.reduce(turn, values)
     }
 
     /// Sums a buffer over all ranks in the background. Waiting for the result gives the buffer back.
@@ -113,7 +115,13 @@ impl Communicator {
         };
         let turn = self.shared.turns.take();
         let job: Job = Box::new(move |shared| {
-            let result = shared.reduce(turn, buffer.elements());
+            // The turn comes first: if the caller's code panics, the unwinding gives it back.
+            let reduce = || {
+                let turn = shared.turns.wait(turn);
+                shared.reduce(turn, buffer.elements())
+            };
+            let result =
+                catch_unwind(AssertUnwindSafe(reduce)).unwrap_or_else(|_| Err(shared.fail_by_panic()));
             // Nobody waits for it any more: that is the caller's to decide.
             let _ = done.send(result.map(|()| buffer));
         });
@@ -129,7 +137,8 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::all_reduce`].
     pub fn barrier(&mut self) -> Result<(), Error> {
-        self.shared.barrier(self.shared.turns.take())
+        let turn = self.shared.turns.wait(self.shared.turns.take());
+        self.shared.barrier(turn)
     }
 
     /// Copies rank `root`'s `values` to every rank, bit for bit. It is a sum to which the others contribute zeros: as
@@ -179,13 +188,13 @@ impl Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.closed {
-            // Others may wait for this rank: tell them. After a failure they know already.
-            if let Err(error) = self
+            // Operations that were submitted end now, and others that may wait for this rank are told.
+            let _ = self
                 .shared
-                .control
-                .abort(self.shared.member, "it left without closing")
-            {
-                tracing::debug!(%error, "could not say that this rank leaves");
+                .ended
+                .set("this rank's communicator was dropped".into());
+            if !self.shared.has_failed() {
+                self.shared.tell_others("it left without closing");
             }
         }
         self.shared.stop.store(true, Ordering::Relaxed);

@@ -66,6 +66,14 @@ pub enum Error {
         /// Its ranks.
         size: u32,
     },
+    /// The caller's buffer panicked while it was asked for its elements: this rank is out of step with the others.
+    #[error("rank {rank} of '{world}': the buffer of a submitted operation panicked; the job is ended")]
+    BufferPanicked {
+        /// The world.
+        world: String,
+        /// This rank.
+        rank: u32,
+    },
     /// A background operation's thread is gone.
     #[error("rank {rank} of '{world}': the communicator was closed before the operation ended")]
     Closed {

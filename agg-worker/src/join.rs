@@ -83,6 +83,7 @@ fn join_inner(config: Config) -> Result<Joined, String> {
             worker,
             Arc::clone(port),
             aggregator,
+            host.data_ip.is_none(),
             packet_len(lanes.count()),
             clock,
         )))
@@ -102,6 +103,7 @@ fn join_inner(config: Config) -> Result<Joined, String> {
         turns: Turns::default(),
         stop: AtomicBool::new(false),
         ended: OnceLock::new(),
+        failed: OnceLock::new(),
         progress: AtomicU64::new(0),
         totals: Mutex::default(),
     };
@@ -223,7 +225,7 @@ fn worker(
         workers: config.size,
         lanes,
         window: registered.window,
-        timeout: config.timeout.as_nanos() as u64,
+        timeout: u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
         first_chunk: 0,
     };
     let slots = vec![SlotState::default(); window].into_boxed_slice();

@@ -15,6 +15,9 @@ use crate::stats::Stats;
 use crate::stream::{Stopped, Stream};
 use crate::turns::{Ticket, Turns};
 
+/// How long a call may take that only explains a failure, or tells others of it: the deadline has passed already.
+const EXPLAIN: Duration = Duration::from_secs(1);
+
 pub(crate) struct Shared {
     pub(crate) world: String,
     pub(crate) rank: u32,
@@ -32,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// Why the job was ended from outside, once it was.
     pub(crate) ended: OnceLock<String>,
+    /// The first error: every later operation has the same.
+    pub(crate) failed: OnceLock<Error>,
     /// Chunks done, for the heartbeat.
     pub(crate) progress: AtomicU64,
     pub(crate) totals: Mutex<Totals>,
@@ -49,9 +54,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Sums `values` over the ranks, in place, when its turn comes.
-    pub(crate) fn reduce<E: Element>(&self, turn: u64, values: &mut [E]) -> Result<(), Error> {
-        let turn = self.turns.wait(turn);
+    /// Sums `values` over the ranks, in place.
+    pub(crate) fn reduce<E: Element>(&self, turn: Ticket<'_>, values: &mut [E]) -> Result<(), Error> {
         let operation = Operation {
             kind: E::SUM,
             elements: values.len() as u64,
@@ -69,8 +73,7 @@ impl Shared {
     }
 
     /// Waits for every rank.
-    pub(crate) fn barrier(&self, turn: u64) -> Result<(), Error> {
-        let turn = self.turns.wait(turn);
+    pub(crate) fn barrier(&self, turn: Ticket<'_>) -> Result<(), Error> {
         let parts = (0..self.streams.len())
             .map(|stream| (u64::from(stream == 0), Tensor::Empty))
             .collect();
@@ -91,8 +94,11 @@ impl Shared {
         operation: Operation,
         parts: Vec<(u64, Tensor<'_>)>,
     ) -> Result<(), Error> {
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
         if let Some(reason) = self.ended.get() {
-            return Err(self.ended_error(reason.clone()));
+            return Err(self.fail(self.ended_error(reason.clone())));
         }
         let started = Instant::now();
         // One stream's failure is the operation's: the others need not wait for their own deadlines.
@@ -135,10 +141,11 @@ impl Shared {
             }
             outcome
         });
-        drop(turn);
         if let Err(stopped) = outcome {
-            return Err(self.explain(stopped));
+            // Before the turn is given back, so that the next operation finds it.
+            return Err(self.fail(self.explain(stopped)));
         }
+        drop(turn);
         let mut totals = lock(&self.totals);
         totals.operations += 1;
         totals.tensor_bytes += if operation.kind == OpKind::Barrier {
@@ -148,6 +155,33 @@ impl Shared {
         };
         totals.busy += started.elapsed();
         Ok(())
+    }
+
+    /// Remembers the first error and returns it.
+    fn fail(&self, error: Error) -> Error {
+        self.failed.get_or_init(|| error).clone()
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
+    /// A panic in the caller's buffer: the operation did not take place here, so that this rank is out of step.
+    pub(crate) fn fail_by_panic(&self) -> Error {
+        if !self.has_failed() {
+            self.tell_others("the buffer of a submitted operation panicked");
+        }
+        self.fail(Error::BufferPanicked {
+            world: self.world.clone(),
+            rank: self.rank,
+        })
+    }
+
+    /// Ends the job for the other ranks, so that they need not wait for their own deadlines.
+    pub(crate) fn tell_others(&self, reason: &str) {
+        if let Err(error) = self.control.with_timeout(EXPLAIN).abort(self.member, reason) {
+            tracing::debug!(%error, "could not tell the other ranks");
+        }
     }
 
     fn ended_error(&self, reason: String) -> Error {
@@ -187,10 +221,7 @@ impl Shared {
             Failure::MembersMissing { .. }
             | Failure::OperationDiffers { .. }
             | Failure::ScaleDiffers { .. } => {
-                // The others must not wait for their own deadlines. They are told the same reason.
-                if let Err(error) = self.control.abort(self.member, &failure.to_string()) {
-                    tracing::debug!(%error, "could not tell the other ranks");
-                }
+                self.tell_others(&failure.to_string());
                 String::new()
             }
         };
@@ -206,6 +237,7 @@ impl Shared {
     fn why_aborted(&self) -> Option<String> {
         match self
             .control
+            .with_timeout(EXPLAIN)
             .heartbeat(self.member, self.progress.load(Ordering::Relaxed))
         {
             Ok(Pulse::Aborted(reason)) => Some(reason.text),
@@ -222,6 +254,7 @@ impl Shared {
         }
         match self
             .control
+            .with_timeout(EXPLAIN)
             .heartbeat(self.member, self.progress.load(Ordering::Relaxed))
         {
             Ok(Pulse::UnknownJob) => "; it was restarted and does not know the job".into(),

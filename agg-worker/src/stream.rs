@@ -21,6 +21,9 @@ pub(crate) struct Stream {
     pub(crate) worker: StreamWorker,
     pub(crate) port: Arc<WorkerPort>,
     pub(crate) aggregator: SocketAddr,
+    /// The aggregator's socket is not bound to one address: it may answer from another than it was sent to, whichever its
+    /// kernel picks. Its port and the job's key tell its packets then.
+    aggregator_has_many_addresses: bool,
     received: RecvBatch,
     sending: SendBatch,
     packet: Box<[u8]>,
@@ -45,6 +48,7 @@ impl Stream {
         worker: StreamWorker,
         port: Arc<WorkerPort>,
         aggregator: SocketAddr,
+        aggregator_has_many_addresses: bool,
         packet_len: usize,
         clock: Instant,
     ) -> Self {
@@ -55,6 +59,7 @@ impl Stream {
             worker,
             port,
             aggregator,
+            aggregator_has_many_addresses,
             clock,
         }
     }
@@ -80,17 +85,17 @@ impl Stream {
             })?;
         while self.worker.is_busy() {
             self.send_all(tensor)?;
-            if self.receive(tensor)? > 0 {
-                continue;
-            }
+            let heard = self.receive(tensor)? > 0;
             if ended() {
                 return Err(Stopped::Ended);
             }
             let now = self.now();
-            let due = self.worker.next_timeout().unwrap_or(now).saturating_sub(now);
-            let wait = Duration::from_nanos(due).min(LOOK_UP);
-            if !self.port.wait_readable(wait)? {
-                self.worker.handle_timeout(self.now());
+            let due = self.worker.next_timeout().unwrap_or(now);
+            if now >= due {
+                self.worker.handle_timeout(now);
+            } else if !heard {
+                self.port
+                    .wait_readable(Duration::from_nanos(due - now).min(LOOK_UP))?;
             }
         }
         match self.worker.failure() {
@@ -116,12 +121,16 @@ impl Stream {
         self.port.flush(&mut self.sending).map(|_| ())
     }
 
+    /// Takes in what has come; returns how many packets were the aggregator's.
     fn receive(&mut self, tensor: &mut Tensor<'_>) -> io::Result<usize> {
-        let count = self.port.recv(&mut self.received)?;
+        self.port.recv(&mut self.received)?;
         let now = self.now();
+        let mut count = 0;
         for (source, packet) in self.received.packets() {
-            if source == self.aggregator {
+            let address_matters = !self.aggregator_has_many_addresses;
+            if source.port() == self.aggregator.port() && !(address_matters && source != self.aggregator) {
                 simd::handle(&mut self.worker, now, packet, tensor);
+                count += 1;
             }
         }
         Ok(count)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agg_worker::{Communicator, Config, Error};
+use agg_worker::{Buffer, Communicator, Config, Error};
 use fixed::types::I16F16;
 use udp_host::{HostConfig, UdpHost};
 use udp_io::FaultConfig;
@@ -199,4 +199,82 @@ fn ranks_that_disagree_are_told_what_the_others_called() {
         error.contains("disagree") && (error.contains("1000 f32") || error.contains("1001 f32"))
     };
     assert!(errors.iter().all(about), "{errors:?}");
+}
+
+/// A buffer whose owner is broken.
+struct Broken;
+
+impl Buffer for Broken {
+    type Element = i32;
+
+    fn elements(&mut self) -> &mut [i32] {
+        panic!("this test's buffer is broken");
+    }
+}
+
+#[test]
+fn a_panic_in_a_buffer_is_an_error_for_every_rank_and_hangs_nobody() {
+    let host = host(1);
+    let errors = world(
+        &host,
+        "panic",
+        2,
+        |config| Config {
+            timeout: Duration::from_secs(5),
+            ..config
+        },
+        |mut rank| {
+            if rank.rank() == 1 {
+                return rank.all_reduce(&mut [1_i32; 100]).unwrap_err().to_string();
+            }
+            let broken = rank.submit(Broken);
+            let after = rank.submit(vec![1_i32; 100]);
+            let blocking = rank.all_reduce(&mut [1_i32; 100]).unwrap_err();
+            for error in [
+                broken.wait().map(|_| ()).unwrap_err(),
+                after.wait().map(|_| ()).unwrap_err(),
+                blocking,
+            ] {
+                assert!(matches!(error, Error::BufferPanicked { rank: 0, .. }), "{error}");
+            }
+            String::new()
+        },
+    );
+    assert!(
+        errors[1].contains("rank 0") && errors[1].contains("panicked"),
+        "{}",
+        errors[1]
+    );
+}
+
+#[test]
+fn the_first_error_is_that_of_everything_submitted() {
+    let host = host(1);
+    let configure = |config: Config| Config {
+        timeout: Duration::from_secs(1),
+        ..config
+    };
+    let started = std::time::Instant::now();
+    world(&host, "queue", 2, configure, |mut rank| {
+        if rank.rank() == 1 {
+            std::thread::sleep(Duration::from_secs(3));
+            return;
+        }
+        let pending: Vec<_> = (0..20).map(|_| rank.submit(vec![1_i32; 100])).collect();
+        for pending in pending {
+            let error = pending.wait().unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .contains("rank 1 did not contribute within 1.0 s"),
+                "{error}"
+            );
+        }
+    });
+    // One deadline, not twenty.
+    assert!(
+        started.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        started.elapsed()
+    );
 }

@@ -68,15 +68,21 @@ fn read(path: &Path) -> Result<HostConfig, HostError> {
     })
 }
 
+/// A line on standard error, which may be closed: a service goes on without its log.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Starts an aggregator, says so on standard error, and waits until `stopped` returns.
 ///
 /// # Errors
 /// The host does not start.
 pub fn serve(args: &ServeArgs, stopped: impl FnOnce()) -> Result<(), HostError> {
     let host = UdpHost::start(&args.host_config()?)?;
-    eprintln!("aggregating: {}", host.summary());
+    say(&format!("aggregating: {}", host.summary()));
     stopped();
-    eprintln!("stopping: telling the ranks of running jobs");
+    say("stopping: telling the ranks of running jobs");
     host.shutdown();
     Ok(())
 }

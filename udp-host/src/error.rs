@@ -25,6 +25,24 @@ pub enum HostError {
         /// Ports needed.
         shards: u16,
     },
+    /// Ranks register over one address family and would send over the other.
+    #[error("ranks register at {control} but would send to {data}: give two addresses of the same family")]
+    Family {
+        /// Where the control service listens.
+        control: SocketAddr,
+        /// Where shard 0 receives.
+        data: SocketAddr,
+    },
+    /// The slot memory cannot be allocated.
+    #[error(
+        "{bytes} bytes of slot memory for each of {shards} shards cannot be had: give less with --memory"
+    )]
+    Memory {
+        /// Bytes of one shard.
+        bytes: u64,
+        /// Shards.
+        shards: u16,
+    },
     /// A setting is out of its range.
     #[error("{name} = {value} is out of range: give {range}")]
     Setting {

@@ -59,14 +59,22 @@ impl UdpHost {
             "1 to 1048576",
             (1..=1 << 20).contains(&config.receive_buffer_kib),
         )?;
+        let (control, data) = (config.control_addr, config.data_addr);
+        if control.is_ipv4() != data.is_ipv4() {
+            return Err(HostError::Family { control, data });
+        }
         let ports = bind_row(config)?;
         let base_port = ports.first().map_or(0, |port| port.local_addr().port());
         let epoch = epoch_now();
         let slots = Pool::of(config.memory_mib << 20);
-        let shards: Vec<Shard> = ports
+        let too_large = || HostError::Memory {
+            bytes: slots.bytes(),
+            shards: config.shards,
+        };
+        let shards = ports
             .into_iter()
-            .map(|port| Shard::new(port, slots.aggregator(epoch)))
-            .collect();
+            .map(|port| Some(Shard::new(port, slots.aggregator(epoch)?)));
+        let shards = shards.collect::<Option<Vec<_>>>().ok_or_else(too_large)?;
         let plane = Arc::new(Plane {
             shards,
             epoch,
@@ -187,13 +195,26 @@ impl Pool {
         (self.heads * size_of::<Head>() + self.lanes * size_of::<i32>()) as u64
     }
 
-    fn aggregator(&self, epoch: Epoch) -> crate::simd::ShardAggregator {
-        let heads = vec![Head::VACANT; self.heads].into_boxed_slice();
-        Aggregator::new(epoch, heads, vec![0; self.lanes].into_boxed_slice())
+    /// An aggregator over memory of this size; `None` where it cannot be had.
+    fn aggregator(&self, epoch: Epoch) -> Option<crate::simd::ShardAggregator> {
+        Some(Aggregator::new(
+            epoch,
+            filled(Head::VACANT, self.heads)?,
+            filled(0, self.lanes)?,
+        ))
     }
 }
 
-/// An epoch above that of every earlier start (R-EPOCH-1): the seconds since 2025 began.
+/// Memory for `len` values; `None` where it cannot be had.
+fn filled<T: Clone>(value: T, len: usize) -> Option<Box<[T]>> {
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(len).ok()?;
+    memory.resize(len, value);
+    Some(memory.into_boxed_slice())
+}
+
+/// An epoch above that of every earlier start (R-EPOCH-1): the seconds since 2025 began. Two starts within a second, or a
+/// clock that was set back, would break the rule; jobs have random keys and end with their host, so nothing mixes.
 fn epoch_now() -> Epoch {
     const YEAR_2025: Duration = Duration::from_secs(1_735_689_600);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

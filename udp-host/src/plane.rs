@@ -6,8 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use agg_control::{
     AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters,
 };
-use agg_core::wire::NO_MEMBER;
+use agg_core::wire::{NO_MEMBER, packet_len};
 use agg_core::{Abort, AbortCause, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, pool};
+
+use udp_io::path_payload;
 
 use crate::shard::Shard;
 
@@ -60,8 +62,54 @@ impl Plane {
         })
     }
 
+    /// Takes a job off every shard.
+    fn forget(&self, key: u64) {
+        for shard in &self.shards {
+            let mut state = shard.lock();
+            state.aggregator.release(key);
+            state.addresses.remove(&key);
+        }
+    }
+
+    /// Refuses a job whose ranks cannot be reached: from sockets of another address family, or with packets that do
+    /// not fit the path from here. The ranks have looked at their own side of it.
+    fn reachable(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
+        let local = self.shards[stream].port.local_addr();
+        let needed = packet_len(usize::from(job.lanes));
+        for (rank, endpoint) in job
+            .members
+            .iter()
+            .enumerate()
+            .filter_map(|(r, e)| Some((r, *e.get(stream)?)))
+        {
+            if endpoint.is_ipv4() != local.is_ipv4() {
+                return Err(AdmitError::Other(format!(
+                    "rank {rank} is at {endpoint}, but packets are received on {local}: give an aggregator address of \
+                     the same family"
+                )));
+            }
+            match path_payload(endpoint) {
+                Ok(carried) if carried < needed => {
+                    return Err(AdmitError::Other(format!(
+                        "chunks of {} lanes need datagrams of {needed} bytes, the way to rank {rank} at {endpoint} carries \
+                         {carried}: request fewer lanes, or raise the MTU of the aggregator's interface",
+                        job.lanes
+                    )));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    return Err(AdmitError::Other(format!(
+                        "there is no way to rank {rank} at {endpoint}: {error}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn admit_to(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
         let config = Self::job_config(job, stream)?;
+        self.reachable(job, stream)?;
         let mut state = self.shards[stream].lock();
         state.aggregator.admit(&config).map_err(|error| match error {
             agg_core::AdmitError::Memory { needed, free } => AdmitError::OutOfMemory { needed, free },
@@ -112,9 +160,7 @@ impl DataPlane for Plane {
         let streams = usize::from(job.streams).min(self.shards.len());
         for stream in 0..streams {
             if let Err(error) = self.admit_to(job, stream) {
-                for shard in &self.shards[..stream] {
-                    shard.lock().aggregator.release(job.key);
-                }
+                self.forget(job.key);
                 return Err(error);
             }
         }
@@ -151,11 +197,7 @@ impl DataPlane for Plane {
         if self.closing.load(Ordering::Relaxed) {
             return;
         }
-        for shard in &self.shards {
-            let mut state = shard.lock();
-            state.aggregator.release(key);
-            state.addresses.remove(&key);
-        }
+        self.forget(key);
         self.taken
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -183,7 +183,7 @@ fn an_address_in_use_says_what_to_do() {
     let error = UdpPort::bind(addr, &PortConfig::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("address {addr} is in use: another aggregator? choose another with --port")
+        format!("address {addr} is in use: another aggregator? choose another port")
     );
     let elsewhere = UdpPort::bind("192.0.2.1:4000".parse().unwrap(), &PortConfig::default()).unwrap_err();
     assert_eq!(

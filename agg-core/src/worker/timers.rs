@@ -13,7 +13,7 @@ where
         if !self.is_busy() {
             return None;
         }
-        let deadline = self.progress_at + self.config.timeout;
+        let deadline = self.progress_at.saturating_add(self.config.timeout);
         Some(self.resend_at().map_or(deadline, |resend| resend.min(deadline)))
     }
 
@@ -22,7 +22,7 @@ where
         if !self.is_busy() {
             return;
         }
-        if now >= self.progress_at + self.config.timeout {
+        if now >= self.progress_at.saturating_add(self.config.timeout) {
             self.fail_overdue();
             return;
         }
