@@ -155,16 +155,18 @@ pub enum Refusal {
     )]
     Superseded { world: String, rank: u32 },
     #[error(
-        "world '{world}' of {size}: {} did not register within {} s{}",
+        "world '{world}' of {size}: {} did not register within {} s{}{}",
         Ranks(missing),
         Seconds(*waited),
-        GaveUp(gave_up)
+        GaveUp(gave_up),
+        TurnedAway(turned_away)
     )]
     RanksMissing {
         world: String,
         size: u32,
         missing: Vec<u32>,
         gave_up: Vec<u32>,
+        turned_away: Option<(u32, String)>,
         waited: Duration,
     },
     #[error("there is no job with this key: it has ended, or the aggregator has restarted; register again")]
@@ -263,6 +265,18 @@ impl fmt::Display for Seconds {
     }
 }
 
+/// Why a rank that is missing did come, but in vain.
+struct TurnedAway<'a>(&'a Option<(u32, String)>);
+
+impl fmt::Display for TurnedAway<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((rank, why)) => write!(f, "; rank {rank} came and was refused: {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
 struct GaveUp<'a>(&'a [u32]);
 
 impl fmt::Display for GaveUp<'_> {
@@ -280,23 +294,28 @@ mod tests {
 
     #[test]
     fn missing_ranks_are_named() {
-        let missing = |missing: &[u32], gave_up: &[u32]| {
+        let missing = |missing: &[u32], gave_up: &[u32], turned_away: Option<(u32, &str)>| {
             Refusal::RanksMissing {
                 world: "x".into(),
                 size: 4,
                 missing: missing.to_vec(),
                 gave_up: gave_up.to_vec(),
+                turned_away: turned_away.map(|(rank, why)| (rank, why.to_owned())),
                 waited: Duration::from_secs(30),
             }
             .to_string()
         };
         assert_eq!(
-            missing(&[2, 3], &[]),
+            missing(&[2, 3], &[], None),
             "world 'x' of 4: ranks 2, 3 did not register within 30 s"
         );
         assert_eq!(
-            missing(&[3], &[0]),
+            missing(&[3], &[0], None),
             "world 'x' of 4: rank 3 did not register within 30 s (rank 0 gave up waiting)"
+        );
+        assert_eq!(
+            missing(&[3], &[], Some((3, "it asks for lanes = 256"))),
+            "world 'x' of 4: rank 3 did not register within 30 s; rank 3 came and was refused: it asks for lanes = 256"
         );
     }
 }

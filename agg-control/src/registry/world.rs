@@ -23,6 +23,8 @@ pub(super) struct World {
     seats: BTreeMap<u32, Seat>,
     /// Ranks that waited until their deadline: they were there, so they are not to be named as missing.
     gave_up: BTreeSet<u32>,
+    /// Why ranks that came were refused: those who wait for them must not think that they did not come.
+    turned_away: BTreeMap<u32, String>,
 }
 
 impl World {
@@ -32,15 +34,22 @@ impl World {
             opened: now,
             seats: BTreeMap::new(),
             gave_up: BTreeSet::new(),
+            turned_away: BTreeMap::new(),
         }
     }
 
     /// Seats an applicant; a ticket that it replaces (an earlier call of the same process) is returned.
     pub(super) fn seat(&mut self, ticket: Ticket, applicant: Applicant) -> Result<Option<Ticket>, Refusal> {
         self.check_rank_is_free(&applicant)?;
-        self.check_agreement(&applicant)?;
-        self.check_addresses(&applicant)?;
         let rank = applicant.rank;
+        let agreed = self
+            .check_agreement(&applicant)
+            .and_then(|()| self.check_addresses(&applicant));
+        if let Err(refusal) = agreed {
+            self.turned_away.insert(rank, refusal.to_string());
+            return Err(refusal);
+        }
+        self.turned_away.remove(&rank);
         self.gave_up.remove(&rank);
         Ok(self
             .seats
@@ -58,11 +67,14 @@ impl World {
     /// Like `unseat`, for a rank that waited until its deadline; says whom it waited for.
     pub(super) fn give_up(&mut self, rank: u32, ticket: Ticket, waited: Duration) -> Refusal {
         let (size, gave_up) = (self.size(), self.gave_up.iter().copied().collect());
-        let missing = self
+        let missing: Vec<u32> = self
             .missing()
             .into_iter()
             .filter(|rank| !self.gave_up.contains(rank))
             .collect();
+        let turned_away = missing
+            .iter()
+            .find_map(|rank| Some((*rank, self.turned_away.get(rank)?.clone())));
         self.unseat(rank, ticket);
         self.gave_up.insert(rank);
         Refusal::RanksMissing {
@@ -70,6 +82,7 @@ impl World {
             size,
             missing,
             gave_up,
+            turned_away,
             waited,
         }
     }

@@ -72,7 +72,7 @@ pub struct AllReduce {
     /// Streams, each with a shard of the aggregator [default: 1, or as many as a running aggregator has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     streams: Option<u16>,
-    /// How long a worker waits for the aggregator or another worker, in seconds
+    /// How long an operation may make no progress, in seconds; ranks that start later are waited for 60 s
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     timeout: Duration,
     /// A running aggregator's control address; without it, one is started for the benchmark

@@ -45,7 +45,7 @@ pub struct Demo {
     /// Decides the first weights, the order of images, and which packets are lost
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long a worker waits for the aggregator or another worker, in seconds
+    /// How long an operation may make no progress, in seconds; ranks that start later are waited for 60 s
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     timeout: Duration,
     /// One JSON object instead of tables
