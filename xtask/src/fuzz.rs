@@ -13,7 +13,7 @@ use crate::needs::CXX;
 use crate::step::{Step, cargo};
 
 /// How long each target runs as part of the tests.
-const SMOKE: Duration = Duration::from_secs(10);
+const SMOKE: Duration = Duration::from_secs(30);
 
 /// What `cargo fuzz --sanitizer none` passes, but for the flags that need nightly.
 const FLAGS: &str = "--cfg=fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
