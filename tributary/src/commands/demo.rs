@@ -57,6 +57,7 @@ impl Demo {
     /// Trains, compares, reports. An error also when a check fails.
     pub fn run(&self) -> Result<(), Failure> {
         let interrupt = Interrupt::watch()?;
+        let curves = results::curves_file(self.out.as_deref())?;
         let aggregator = Aggregator::find(self.aggregator.as_deref(), 1)?;
         let train = TrainConfig {
             epochs: self.epochs as usize,
@@ -87,7 +88,7 @@ impl Demo {
         progress.finish();
         let checks = compare(&single, &runs, CheckLimits::for_epochs(train.epochs));
         let results = Results { single, runs, checks };
-        let curves = results.write_curves(self.out.as_deref())?;
+        results.write_curves(&curves)?;
         if self.json {
             results.print_json(&curves)?
         } else {

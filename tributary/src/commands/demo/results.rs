@@ -21,19 +21,25 @@ pub struct Results {
     pub checks: Vec<Check>,
 }
 
+/// The file for the curves, made before the training: a place that cannot be written to should not cost a training.
+pub fn curves_file(directory: Option<&Path>) -> Result<PathBuf, Failure> {
+    let directory = directory.map_or_else(|| std::env::temp_dir().join("tributary-demo"), Path::to_owned);
+    let path = directory.join("training.svg");
+    match fs::create_dir_all(&directory).and_then(|()| fs::File::create(&path)) {
+        Ok(_) => Ok(path),
+        Err(source) => Err(Failure::Write { path, source }),
+    }
+}
+
 impl Results {
-    /// Draws the first run beside one process; returns the file.
-    pub fn write_curves(&self, directory: Option<&Path>) -> Result<PathBuf, Failure> {
-        let directory = directory.map_or_else(|| std::env::temp_dir().join("tributary-demo"), Path::to_owned);
+    /// Draws the first run beside one process.
+    pub fn write_curves(&self, path: &Path) -> Result<(), Failure> {
         let workers = self.runs.first().map_or(&[][..], |run| &run.workers);
         let svg = render_svg(&self.single, workers)?;
-        let path = directory.join("training.svg");
-        let written = fs::create_dir_all(&directory).and_then(|()| fs::write(&path, svg));
-        written.map_err(|source| Failure::Write {
-            path: path.clone(),
+        fs::write(path, svg).map_err(|source| Failure::Write {
+            path: path.to_owned(),
             source,
-        })?;
-        Ok(path)
+        })
     }
 
     /// Tables.
