@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use agg_control::{ControlClient, Member, Pulse};
+use agg_control::{ControlClient, ControlError, Member, Pulse};
 use agg_core::{Failure, OpKind, Operation, Tensor, operation};
 
 use crate::Error;
@@ -234,12 +234,16 @@ impl Shared {
         }
     }
 
-    fn why_aborted(&self) -> Option<String> {
-        match self
-            .control
+    /// What the control service says of the job, soon or not at all.
+    fn ask_control(&self) -> Result<Pulse, ControlError> {
+        let progress = self.progress.load(Ordering::Relaxed);
+        self.control
             .with_timeout(EXPLAIN)
-            .heartbeat(self.member, self.progress.load(Ordering::Relaxed))
-        {
+            .heartbeat(self.member, progress)
+    }
+
+    fn why_aborted(&self) -> Option<String> {
+        match self.ask_control() {
             Ok(Pulse::Aborted(reason)) => Some(reason.text),
             Ok(Pulse::Ok | Pulse::UnknownJob) | Err(_) => None,
         }
@@ -252,11 +256,7 @@ impl Shared {
         if let Some((count, Some(error))) = unsent.into_iter().find(|(count, _)| *count > 0) {
             return format!("; the kernel refused {count} packets: {error}");
         }
-        match self
-            .control
-            .with_timeout(EXPLAIN)
-            .heartbeat(self.member, self.progress.load(Ordering::Relaxed))
-        {
+        match self.ask_control() {
             Ok(Pulse::UnknownJob) => "; it was restarted and does not know the job".into(),
             Ok(Pulse::Aborted(reason)) => format!("; the job was aborted: {}", reason.text),
             Ok(Pulse::Ok) => {
