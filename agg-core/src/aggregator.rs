@@ -10,12 +10,12 @@ use heapless::index_map::IndexMap;
 use crate::job::{Job, Rejection};
 use crate::key_hash::BuildKeyHash;
 use crate::pool::{self, Extent};
-use crate::round::GENERATIONS;
-use crate::slot::{Arrival, Head, Outcome};
+use crate::round::{GENERATIONS, MAX_GENERATIONS};
+use crate::slot::{Arrival, Head, Outcome, mark_past};
 use crate::wire::{Flags, HEADER_LEN, Header, Invalid, Kind, NO_MEMBER, Refusal};
 use crate::{
     Abort, AdmitError, Counter, Counters, Endpoint, Epoch, Exponent, JobConfig, Lanes, MAX_MEMBERS, Member,
-    MemberSet, Nanos, Round,
+    MemberSet, Nanos, Policy, Round,
 };
 
 /// Jobs that one aggregator can hold.
@@ -38,6 +38,22 @@ pub enum Verdict {
         /// Bytes to send.
         len: usize,
     },
+    /// The first `len` bytes of the output go to the job's parent.
+    Forward {
+        /// The job.
+        key: u64,
+        /// Bytes to send.
+        len: usize,
+    },
+}
+
+/// How far a member is behind the others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Lag {
+    /// Chunks that wait for the member or, under a quorum, went without it.
+    pub chunks: u64,
+    /// How long the oldest of them has waited.
+    pub waiting: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +67,6 @@ struct Entry {
 /// An aggregator over borrowed or owned slot memory: `H` holds heads, `V` holds lanes (boxed slices, arrays, …).
 #[derive(Clone, Debug)]
 pub struct Aggregator<H, V> {
-    epoch: Epoch,
     jobs: IndexMap<u64, Entry, BuildKeyHash, MAX_JOBS>,
     heads: H,
     values: V,
@@ -59,10 +74,9 @@ pub struct Aggregator<H, V> {
 }
 
 impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregator<H, V> {
-    /// An aggregator without jobs. `epoch` must be above that of any earlier start (R-EPOCH-1).
-    pub fn new(epoch: Epoch, heads: H, values: V) -> Self {
+    /// An aggregator without jobs.
+    pub fn new(heads: H, values: V) -> Self {
         Self {
-            epoch,
             jobs: IndexMap::default(),
             heads,
             values,
@@ -70,9 +84,9 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         }
     }
 
-    /// Its epoch.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
+    /// The epoch of a job.
+    pub fn epoch(&self, key: u64) -> Option<Epoch> {
+        self.jobs.get(&key).map(|entry| entry.job.epoch)
     }
 
     /// What it has counted.
@@ -103,15 +117,12 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         if !config.window.is_power_of_two() {
             return Err(AdmitError::Window(config.window));
         }
+        check_policy(config)?;
         if config.key == 0 || self.jobs.contains_key(&config.key) {
             return Err(AdmitError::Key);
         }
         let (heads, values) = (self.heads.as_ref().len(), self.values.as_ref().len());
-        let mut taken: Vec<Extent, MAX_JOBS> = Vec::new();
-        for entry in self.jobs.values() {
-            // Always has room. `collect` would panic where it has not, and the compiler cannot tell.
-            let _ = taken.push(entry.extent.clone());
-        }
+        let taken = self.taken();
         let extent = pool::place(config, &taken, heads, values)?;
         if self.jobs.len() == MAX_JOBS {
             return Err(AdmitError::Jobs(MAX_JOBS));
@@ -124,9 +135,15 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             .iter()
             .fold(MemberSet::EMPTY, |set, member| set.union(member.set));
         let job = Job {
-            epoch: self.epoch,
+            epoch: config.epoch,
             expected,
+            excluded: MemberSet::EMPTY,
+            late: MemberSet::EMPTY,
             window: config.window,
+            generations: config.generations,
+            policy: config.policy,
+            parent: config.parent,
+            suspended: false,
             abort: None,
         };
         let entry = Entry {
@@ -148,22 +165,80 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         }
     }
 
+    /// From now on each packet of the job is refused: its members are to register again, for the job to be admitted
+    /// anew with a higher epoch (R-REFORM-1).
+    pub fn suspend(&mut self, key: u64) {
+        if let Some(entry) = self.jobs.get_mut(&key) {
+            entry.job.suspended = true;
+        }
+    }
+
+    /// Removes a member from a job under a quorum: no slot waits for it any more, and its packets are refused
+    /// (R-QUORUM-5). Slots that are let go by this go with their next arrival.
+    pub fn exclude(&mut self, key: u64, member: u8) {
+        if let Some(entry) = self.jobs.get_mut(&key)
+            && let Some(member) = entry.members.get(usize::from(member))
+        {
+            entry.job.excluded = entry.job.excluded.union(member.set);
+            entry.job.expected = entry.job.expected.without(member.set);
+        }
+    }
+
     /// Forgets a job and frees its slots.
     pub fn release(&mut self, key: u64) {
         self.jobs.swap_remove(&key);
     }
 
+    fn taken(&self) -> Vec<Extent, MAX_JOBS> {
+        let mut taken = Vec::new();
+        for entry in self.jobs.values() {
+            // Always has room. `collect` would panic where it has not, and the compiler cannot tell.
+            let _ = taken.push(entry.extent.clone());
+        }
+        taken
+    }
+
+    /// Bytes of slot memory that the next job is sure to get.
+    pub fn largest_free(&self) -> u64 {
+        let (heads, values) = (self.heads.as_ref().len(), self.values.as_ref().len());
+        pool::largest_free(&self.taken(), heads, values)
+    }
+
+    fn heads_of(&self, key: u64) -> Option<(&Entry, &[Head])> {
+        let entry = self.jobs.get(&key)?;
+        Some((entry, self.heads.as_ref().get(entry.extent.heads.clone())?))
+    }
+
     /// The slots of a job that wait for members: slot, round, and the members that are in.
     pub fn waiting(&self, key: u64) -> impl Iterator<Item = (u16, Round, MemberSet)> + '_ {
-        let extent = self
-            .jobs
-            .get(&key)
-            .map_or(0..0, |entry| entry.extent.heads.clone());
-        let heads = self.heads.as_ref().get(extent).unwrap_or_default();
-        heads.iter().enumerate().filter_map(|(index, head)| {
-            head.waiting()
-                .map(|(round, set)| ((index / GENERATIONS) as u16, round, set))
+        let (generations, heads) = self.heads_of(key).map_or((GENERATIONS, &[][..]), |(entry, heads)| {
+            (entry.job.generations, heads)
+        });
+        heads.iter().enumerate().filter_map(move |(index, head)| {
+            let slot = index.checked_div(usize::from(generations)).unwrap_or(0);
+            head.waiting().map(|(round, set)| (slot as u16, round, set))
         })
+    }
+
+    /// How far each member of a job is behind, by its number. It looks at every slot: for a report, not for each packet.
+    pub fn lags(&self, key: u64, now: Nanos) -> Vec<Lag, MAX_MEMBERS> {
+        let mut lags = Vec::new();
+        let Some((entry, heads)) = self.heads_of(key) else {
+            return lags;
+        };
+        for member in &entry.members {
+            let mut lag = Lag::default();
+            for head in heads {
+                let (behind, since) = head.behind(entry.job.expected, entry.job.policy.keeps_history());
+                if !behind.is_disjoint(member.set) {
+                    lag.chunks += 1;
+                    lag.waiting = lag.waiting.max(now.saturating_sub(since));
+                }
+            }
+            // As many as members.
+            let _ = lags.push(lag);
+        }
+        lags
     }
 
     /// Handles one packet. What is to be sent is written to `out`, which must hold a packet of the largest chunk in
@@ -177,16 +252,22 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             return self.quiet(invalid_counter(invalid));
         }
         let header = Header::read(front);
-        let Some(entry) = self.jobs.get(&header.key) else {
+        let Some(entry) = self.jobs.get_mut(&header.key) else {
             return self.quiet(Counter::DroppedKey);
         };
         let member = entry.members.get(usize::from(header.member));
-        match entry.job.authorize(&header, member, source) {
+        let down = entry.job.parent.is_some() && !header.flags.has(Flags::UP);
+        let authorized = if down {
+            entry.job.authorize_down(&header, source).map_err(Rejection::Drop)
+        } else {
+            entry.job.authorize(&header, member, source)
+        };
+        match authorized {
             Ok(()) => {}
             Err(Rejection::Drop(counter)) => return self.quiet(counter),
             Err(Rejection::Refuse(refusal)) => {
                 let about = entry.job.abort.filter(|abort| abort.refusal() == refusal);
-                let answer = refuse(&header, self.epoch, about, refusal);
+                let answer = refuse(&header, entry.job.epoch, about, refusal);
                 self.counters.add(refusal_counter(refusal));
                 return emit_header(&answer, out).map_or(Verdict::Quiet, |len| Verdict::Reply { len });
             }
@@ -206,7 +287,9 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             values,
             header: &header,
             rest,
-            expected: entry.job.expected,
+            job: &mut entry.job,
+            sender: member.map_or(MemberSet::EMPTY, |member| member.set),
+            down,
             now,
         };
         let (counter, verdict) = match entry.lanes {
@@ -234,7 +317,11 @@ struct Place<'a> {
     values: &'a mut [i32],
     header: &'a Header,
     rest: &'a [u8],
-    expected: MemberSet,
+    job: &'a mut Job,
+    /// The set of the member that sent it.
+    sender: MemberSet,
+    /// It came from the parent.
+    down: bool,
     now: Nanos,
 }
 
@@ -243,10 +330,21 @@ impl Place<'_> {
     #[inline(always)]
     fn run<const N: usize>(self, out: &mut [u8]) -> (Counter, Verdict) {
         let header = self.header;
-        let Some(arrived) = values_of::<N>(header, self.rest) else {
+        // Only data has values; of other kinds, which only a parent sends, it is known that they have no flags.
+        let arrived = match header.kind {
+            Kind::Data => values_of::<N>(header, self.rest),
+            Kind::Want | Kind::Refusal => self.rest.is_empty().then_some(None),
+        };
+        let Some(arrived) = arrived else {
             return (Counter::DroppedLength, Verdict::Quiet);
         };
-        let index = usize::from(header.slot) * GENERATIONS + header.round.generation();
+        let job = self.job;
+        let first = usize::from(header.slot) * usize::from(job.generations);
+        if job.policy.keeps_history() && !self.down {
+            let generations = self.heads.get_mut(first..first + usize::from(job.generations));
+            mark_past(generations.unwrap_or_default(), header.round, self.sender);
+        }
+        let index = first + header.round.generation(job.generations);
         let head = self.heads.get_mut(index);
         let values = self
             .values
@@ -255,41 +353,104 @@ impl Place<'_> {
         let (Some(head), Some(values)) = (head, values) else {
             return (Counter::DroppedSlot, Verdict::Quiet);
         };
-        let outcome = head.accept(
-            values,
-            self.expected,
-            Arrival {
-                header,
-                values: arrived,
-            },
-            self.now,
-        );
-        let (key, epoch, slot) = (header.key, header.epoch, header.slot);
-        let (counter, to_all, len) = match outcome {
-            Outcome::Quiet(counter) => return (counter, Verdict::Quiet),
-            Outcome::Release(counter) => (counter, true, emit_result(head, values, header, out)),
-            Outcome::Replay => (Counter::Replayed, false, emit_result(head, values, header, out)),
-            Outcome::Want => (
-                Counter::Wanted,
-                true,
-                emit_header(&head.want(key, epoch, slot), out),
-            ),
-            Outcome::Refuse(refusal) | Outcome::RefuseAll(refusal) => {
-                let len = emit_header(&head.refusal(key, epoch, slot, refusal), out);
-                (
-                    refusal_counter(refusal),
-                    matches!(outcome, Outcome::RefuseAll(_)),
-                    len,
-                )
-            }
+        let arrival = Arrival {
+            header,
+            values: arrived,
         };
-        let verdict = match len {
-            Some(len) if to_all => Verdict::Broadcast { key, len },
-            Some(len) => Verdict::Reply { len },
-            None => Verdict::Quiet,
+        let outcome = if self.down {
+            head.accept_down(values, job, arrival, self.now)
+        } else {
+            head.accept(values, job, arrival, self.now)
         };
-        (counter, verdict)
+        if job.policy.keeps_history() {
+            job.late = head.late_after(outcome, self.sender, job);
+        }
+        emit(outcome, head, values, job, header, out)
     }
+}
+
+/// Writes what an outcome asks for, and says to whom it goes.
+#[inline(always)]
+fn emit<const N: usize>(
+    outcome: Outcome,
+    head: &Head,
+    values: &[i32; N],
+    job: &Job,
+    arrival: &Header,
+    out: &mut [u8],
+) -> (Counter, Verdict) {
+    let (key, epoch, slot) = (arrival.key, job.epoch, arrival.slot);
+    let reply = |len| Verdict::Reply { len };
+    let broadcast = |len| Verdict::Broadcast { key, len };
+    let forward = |len| Verdict::Forward { key, len };
+    let (counter, verdict) = match outcome {
+        Outcome::Quiet(counter) => return (counter, Verdict::Quiet),
+        Outcome::Release(counter) => {
+            let result = head.result(key, epoch, slot);
+            (counter, emit_chunk(head, values, &result, out).map(broadcast))
+        }
+        Outcome::Replay => {
+            let result = head.result(key, epoch, slot);
+            (
+                Counter::Replayed,
+                emit_chunk(head, values, &result, out).map(reply),
+            )
+        }
+        Outcome::Want => (
+            Counter::Wanted,
+            emit_header(&head.want(key, epoch, slot), out).map(broadcast),
+        ),
+        Outcome::HeldBack => (
+            Counter::HeldBack,
+            emit_header(&head.held_back(arrival, epoch), out).map(reply),
+        ),
+        Outcome::Refuse(refusal) => (
+            refusal_counter(refusal),
+            emit_header(&head.refusal(key, epoch, slot, refusal), out).map(reply),
+        ),
+        Outcome::RefuseAll(refusal) => (
+            refusal_counter(refusal),
+            emit_header(&head.refusal(key, epoch, slot, refusal), out).map(broadcast),
+        ),
+        Outcome::Forward(counter) => {
+            let up = job.parent.map(|parent| {
+                head.contribution(
+                    key,
+                    &parent,
+                    slot,
+                    counter as u8 == Counter::ForwardedAgain as u8,
+                )
+            });
+            (
+                counter,
+                up.and_then(|up| emit_chunk(head, values, &up, out)).map(forward),
+            )
+        }
+        Outcome::ForwardResult => {
+            let up = job.parent.map(|parent| head.result_up(key, &parent, slot));
+            let len = up.and_then(|up| emit_chunk(head, values, &up, out));
+            (Counter::ResultsForwarded, len.map(forward))
+        }
+    };
+    (counter, verdict.unwrap_or(Verdict::Quiet))
+}
+
+/// R-QUORUM-1, R-QUORUM-3: what a policy needs of a job.
+fn check_policy(config: &JobConfig) -> Result<(), AdmitError> {
+    let most = match config.policy {
+        Policy::All => GENERATIONS,
+        Policy::Quorum { members, .. } => {
+            let possible = (1..=config.members.len()).contains(&usize::from(members));
+            if !possible || config.parent.is_some() {
+                return Err(AdmitError::Policy(config.policy));
+            }
+            MAX_GENERATIONS
+        }
+    };
+    if !config.generations.is_power_of_two() || !(GENERATIONS..=most).contains(&config.generations) {
+        return Err(AdmitError::Generations(config.generations));
+    }
+    Ok(())
 }
 
 /// The values behind a header (R-VALID-9): none where the flag says so, else exactly `N`.
@@ -309,15 +470,16 @@ fn emit_header(header: &Header, out: &mut [u8]) -> Option<usize> {
     Some(HEADER_LEN)
 }
 
+/// A packet with the slot's values, if it has any.
 #[inline(always)]
-fn emit_result<const N: usize>(
+fn emit_chunk<const N: usize>(
     head: &Head,
     values: &[i32; N],
     header: &Header,
     out: &mut [u8],
 ) -> Option<usize> {
     let (front, rest) = out.split_first_chunk_mut::<HEADER_LEN>()?;
-    *front = head.result(header.key, header.epoch, header.slot).emit();
+    *front = header.emit();
     if !head.has_values() {
         return Some(HEADER_LEN);
     }
@@ -328,7 +490,7 @@ fn emit_result<const N: usize>(
     Some(HEADER_LEN + 4 * N)
 }
 
-/// A refusal that no slot had a part in: of an old epoch, or of an aborted job.
+/// A refusal that no slot had a part in: of an old epoch, or of a job that does not run.
 fn refuse(header: &Header, epoch: Epoch, abort: Option<Abort>, refusal: Refusal) -> Header {
     Header {
         kind: Kind::Refusal,
@@ -354,5 +516,7 @@ const fn refusal_counter(refusal: Refusal) -> Counter {
         Refusal::Scale => Counter::RefusedScale,
         Refusal::Epoch => Counter::RefusedEpoch,
         Refusal::LostMember | Refusal::MemberFailed | Refusal::Ended => Counter::RefusedAborted,
+        Refusal::Reform => Counter::RefusedReforming,
+        Refusal::Excluded => Counter::RefusedExcluded,
     }
 }

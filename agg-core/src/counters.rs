@@ -32,6 +32,16 @@ counters! {
     Wanted = "wants_sent",
     /// Slots completed by a result that a member still had.
     Restored = "slots_restored",
+    /// Local sets that were full, sent to the parent.
+    Forwarded = "contributions_forwarded",
+    /// Local sets sent to the parent again.
+    ForwardedAgain = "contributions_forwarded_again",
+    /// Results that the parent sent.
+    ResultsTaken = "results_from_parent",
+    /// Results sent to the parent, which asked.
+    ResultsForwarded = "results_sent_to_parent",
+    /// Contributions that wait until slower members have moved on.
+    HeldBack = "contributions_held_back",
     /// Contributions already held, nothing to do.
     Duplicate = "duplicates",
     /// Contributions that took the place of part of what they hold.
@@ -46,6 +56,12 @@ counters! {
     RefusedEpoch = "refused_old_epoch",
     /// Packets refused since their job is aborted.
     RefusedAborted = "refused_job_aborted",
+    /// Packets refused since their job's members are to register again.
+    RefusedReforming = "refused_job_reforming",
+    /// Packets refused since their member was removed from the job.
+    RefusedExcluded = "refused_member_removed",
+    /// Refusals that the parent sent.
+    RefusedByParent = "refused_by_parent",
     /// Packets dropped: their epoch is not this aggregator's.
     DroppedEpoch = "dropped_wrong_epoch",
     /// Packets dropped: an older round of their slot.

@@ -158,6 +158,19 @@ pub fn dequantize(sums: &[i32], scale: Option<&Scale>, block: &mut [f32]) {
     }
 }
 
+/// Writes what a contribution of `values` does not hold of each: rounding, clamping, and everything where there is no
+/// scale. Zeros where a value of the chunk is not finite: feeding that back would spread it.
+pub fn residual(values: &[f32], scale: Option<&Scale>, nonfinite: bool, residual: &mut [f32]) {
+    if nonfinite {
+        residual.fill(0.0);
+        return;
+    }
+    for (residual, value) in residual.iter_mut().zip(values) {
+        let contributed = scale.map_or(0.0, |scale| scale.dequantize_one(scale.quantize_one(*value)));
+        *residual = if value.is_finite() { value - contributed } else { 0.0 };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use heapless::Vec;
 
 use crate::wire::{Flags, Header, Kind, Refusal};
-use crate::{Counter, Epoch, MAX_MEMBERS, MemberSet};
+use crate::{Counter, Epoch, MAX_MEMBERS, MemberSet, Policy};
 
 /// Where packets come from: an IPv6 address (IPv4 as mapped) and a UDP port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,17 +83,37 @@ impl Lanes {
     }
 }
 
+/// Where a leaf's sums go: the aggregator of which it is a member itself (R-LEAF).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Parent {
+    /// The only address that the parent's packets come from.
+    pub source: Endpoint,
+    /// This leaf's number among the parent's members.
+    pub member: u8,
+    /// The parent's epoch, which packets to it carry.
+    pub epoch: Epoch,
+}
+
 /// A job to be admitted.
 #[derive(Clone, Debug)]
 pub struct JobConfig {
-    /// A random key, not 0.
+    /// A random key, not 0; the same on every level of a tree.
     pub key: u64,
+    /// This aggregator's epoch for the job, above that of every earlier one that its members have known (R-EPOCH-1).
+    pub epoch: Epoch,
     /// The members in the order of their numbers.
     pub members: Vec<Member, MAX_MEMBERS>,
     /// The chunk size.
     pub lanes: Lanes,
     /// Chunks in flight: the number of slots, a power of two.
     pub window: u16,
+    /// Rounds that a slot remembers, a power of two: [`crate::round::GENERATIONS`], under a quorum up to
+    /// [`crate::round::MAX_GENERATIONS`] (R-QUORUM-3).
+    pub generations: u16,
+    /// When a slot is complete.
+    pub policy: Policy,
+    /// The next level; `None` at the root.
+    pub parent: Option<Parent>,
 }
 
 /// Why a job was aborted.
@@ -135,6 +155,10 @@ pub enum AdmitError {
     Members,
     /// The window is no power of two from 1 to 2^15.
     Window(u16),
+    /// The generations are no power of two from 2 to 64, or more than 2 without a quorum.
+    Generations(u16),
+    /// A quorum of no member or of more than there are, or at a leaf.
+    Policy(Policy),
     /// The key is 0 or taken.
     Key,
     /// All places in the job table are taken.
@@ -151,12 +175,25 @@ pub enum AdmitError {
 /// What an aggregator knows of a running job, besides its members and slots: a few words that an eBPF map holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Job {
-    /// The aggregator's epoch, the same for all jobs.
+    /// The job's epoch at this aggregator.
     pub epoch: Epoch,
     /// The members that a slot is complete with.
     pub expected: MemberSet,
+    /// Members that were removed: they are refused, and not expected (R-QUORUM-5).
+    pub excluded: MemberSet,
+    /// Under a quorum the members that missed a slot and have not been in time since: no slot waits out its grace for
+    /// them (R-QUORUM-1).
+    pub late: MemberSet,
     /// The number of slots.
     pub window: u16,
+    /// Rounds that a slot remembers.
+    pub generations: u16,
+    /// When a slot is complete.
+    pub policy: Policy,
+    /// The next level; `None` at the root.
+    pub parent: Option<Parent>,
+    /// The members are to register again (R-REFORM-1).
+    pub suspended: bool,
     /// Set when the job was aborted.
     pub abort: Option<Abort>,
 }
@@ -199,6 +236,12 @@ impl Job {
         if let Some(abort) = self.abort {
             return Err(Rejection::Refuse(abort.refusal()));
         }
+        if self.suspended {
+            return Err(Rejection::Refuse(Refusal::Reform));
+        }
+        if !member.set.is_disjoint(self.excluded) {
+            return Err(Rejection::Refuse(Refusal::Excluded));
+        }
         // A result's set and permission are the slot's to check: it knows whether it asked.
         let own = header.set == member.set && header.workers == member.workers;
         if !own && !header.flags.has(Flags::RESULT) {
@@ -206,6 +249,27 @@ impl Job {
         }
         if header.slot >= self.window {
             return Err(Rejection::Drop(Counter::DroppedSlot));
+        }
+        Ok(())
+    }
+
+    /// Whether this packet of the parent may reach its slot (R-VALID-10). It is never answered where it may not.
+    #[inline(always)]
+    pub fn authorize_down(&self, header: &Header, source: &Endpoint) -> Result<(), Counter> {
+        let Some(parent) = &self.parent else {
+            return Err(Counter::DroppedDirection);
+        };
+        if parent.source.port != source.port || parent.source.ip != source.ip {
+            return Err(Counter::DroppedSource);
+        }
+        if header.epoch != parent.epoch {
+            return Err(Counter::DroppedEpoch);
+        }
+        if self.abort.is_some() || self.suspended {
+            return Err(Counter::RefusedAborted);
+        }
+        if header.slot >= self.window {
+            return Err(Counter::DroppedSlot);
         }
         Ok(())
     }

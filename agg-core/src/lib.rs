@@ -19,18 +19,20 @@ pub mod job;
 mod key_hash;
 pub mod member_set;
 pub mod operation;
+pub mod policy;
 pub mod pool;
 pub mod round;
 pub mod slot;
 pub mod wire;
 pub mod worker;
 
-pub use aggregator::{Aggregator, Verdict};
+pub use aggregator::{Aggregator, Lag, Verdict};
 pub use counters::{Counter, Counters};
 pub use fixed_point::Exponent;
-pub use job::{Abort, AbortCause, AdmitError, Endpoint, JobConfig, Lanes, Member};
+pub use job::{Abort, AbortCause, AdmitError, Endpoint, Job, JobConfig, Lanes, Member, Parent};
 pub use member_set::MemberSet;
 pub use operation::{OpKind, Operation};
+pub use policy::Policy;
 pub use round::{Epoch, Round};
 pub use worker::{Failure, Tensor, Worker, WorkerConfig};
 

@@ -2,27 +2,26 @@
 
 use core::ops::Range;
 
-use crate::round::GENERATIONS;
 use crate::slot::Head;
-use crate::{AdmitError, JobConfig};
+use crate::{AdmitError, JobConfig, Lanes};
 
 /// The part of the pool that one job's slots take.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Extent {
-    /// Heads, slot by slot, [`GENERATIONS`] each.
+    /// Heads, slot by slot, its generations side by side.
     pub heads: Range<usize>,
     /// Values in the same order, one chunk's lanes for each head.
     pub values: Range<usize>,
 }
 
-/// Bytes of slot memory that a job with this window and chunk size takes.
-pub const fn slot_memory(window: u64, lanes: u64) -> u64 {
-    window * GENERATIONS as u64 * (4 * lanes + size_of::<Head>() as u64)
+/// Bytes of slot memory that a job with this window, chunk size and number of generations takes.
+pub const fn slot_memory(window: u64, lanes: u64, generations: u64) -> u64 {
+    window * generations * (4 * lanes + size_of::<Head>() as u64)
 }
 
 /// Finds room for a job among the extents that are taken, in a pool of `heads` heads and `values` lanes.
 pub fn place(job: &JobConfig, taken: &[Extent], heads: usize, values: usize) -> Result<Extent, AdmitError> {
-    let generations = usize::from(job.window) * GENERATIONS;
+    let generations = usize::from(job.window) * usize::from(job.generations);
     let lanes = generations * job.lanes.count();
     let heads_gap = Gap::find(
         taken.iter().map(|extent| extent.heads.clone()),
@@ -36,10 +35,36 @@ pub fn place(job: &JobConfig, taken: &[Extent], heads: usize, values: usize) -> 
             values: values..values + lanes,
         }),
         (heads, values) => Err(AdmitError::Memory {
-            needed: slot_memory(u64::from(job.window), job.lanes.count() as u64),
+            needed: slot_memory(
+                u64::from(job.window),
+                job.lanes.count() as u64,
+                u64::from(job.generations),
+            ),
             free: heads.bytes(size_of::<Head>(), generations) + values.bytes(size_of::<i32>(), lanes),
         }),
     }
+}
+
+/// Bytes that a job of the usual chunk sizes (256 lanes and more) is sure to get: it fits if its [`slot_memory`] is not
+/// above this. Some larger ones may fit, too.
+pub fn largest_free(taken: &[Extent], heads: usize, values: usize) -> u64 {
+    let room = |gap: Gap| match gap {
+        Gap::Fits(_) => 0,
+        Gap::Largest(units) => units as u64,
+    };
+    // Nothing can be this long: what comes back is the largest gap.
+    let heads = room(Gap::find(
+        taken.iter().map(|extent| extent.heads.clone()),
+        heads,
+        usize::MAX,
+    ));
+    let values = room(Gap::find(
+        taken.iter().map(|extent| extent.values.clone()),
+        values,
+        usize::MAX,
+    ));
+    let smallest = slot_memory(1, Lanes::L256.count() as u64, 1);
+    (values * size_of::<i32>() as u64).min(heads * smallest)
 }
 
 /// The result of a search for free room.

@@ -12,16 +12,19 @@ impl Round {
         ahead != 0 && ahead < 1 << 31
     }
 
-    /// The generation of a slot that this round lives in (R-CHUNK-2).
+    /// The generation of a slot that this round lives in, of `generations`, a power of two (R-CHUNK-2).
     #[inline(always)]
-    pub const fn generation(self) -> usize {
-        self.0 as usize & (GENERATIONS - 1)
+    pub const fn generation(self, generations: u16) -> usize {
+        self.0 as usize & (generations as usize).wrapping_sub(1)
     }
 }
 
-/// Generations a slot keeps: with 2, under the policy All, a contribution for round `r + 2` proves that every
+/// Generations a slot keeps without a quorum: with 2, under the policy All, a contribution for round `r + 2` proves that every
 /// member has had the result of round `r` (R-CHUNK-3; SwitchML's shadow copy).
-pub const GENERATIONS: usize = 2;
+pub const GENERATIONS: u16 = 2;
+
+/// Most generations that a slot keeps under a quorum: how many rounds the fastest member can be ahead of the slowest.
+pub const MAX_GENERATIONS: u16 = 64;
 
 /// The incarnation of an aggregator (R-EPOCH-1): raised at each start and by fail-over. Does not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -41,6 +44,9 @@ mod tests {
 
     #[test]
     fn the_wrap_alternates_generations() {
-        assert_ne!(Round(u32::MAX).generation(), Round(0).generation());
+        for generations in [2, 4, MAX_GENERATIONS] {
+            let place = |round: u32| Round(round).generation(generations);
+            assert_eq!((place(u32::MAX) + 1) % usize::from(generations), place(0));
+        }
     }
 }

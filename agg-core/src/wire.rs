@@ -116,6 +116,10 @@ pub enum Refusal {
     MemberFailed = 5,
     /// The job was ended by the aggregator's operator.
     Ended = 6,
+    /// The members are to register again (R-REFORM-1): no failure.
+    Reform = 7,
+    /// This member was removed from the job: it was not heard for too long (R-QUORUM-5).
+    Excluded = 8,
 }
 
 impl Refusal {
@@ -128,6 +132,8 @@ impl Refusal {
             4 => Self::LostMember,
             5 => Self::MemberFailed,
             6 => Self::Ended,
+            7 => Self::Reform,
+            8 => Self::Excluded,
             _ => return None,
         })
     }

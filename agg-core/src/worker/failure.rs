@@ -32,6 +32,19 @@ pub enum Failure {
         /// The operation.
         operation: Operation,
     },
+    /// Every member of this aggregator contributed; the tree waits for others.
+    OthersMissing {
+        /// The timeout.
+        waited: Nanos,
+        /// The oldest chunk waited for.
+        chunk: u64,
+        /// The operation's number.
+        op_seq: u32,
+        /// The operation.
+        operation: Operation,
+    },
+    /// This member was removed from its job: it was not heard for too long.
+    Excluded,
     /// The ranks disagree on the operation.
     OperationDiffers {
         /// This rank's.
@@ -100,6 +113,21 @@ impl fmt::Display for Failure {
                 "{} did not contribute within {} (operation {op_seq}, {operation}, chunk {chunk})",
                 Ranks(*missing),
                 Seconds(*waited)
+            ),
+            Self::OthersMissing {
+                waited,
+                chunk,
+                op_seq,
+                operation,
+            } => write!(
+                f,
+                "ranks of other aggregators of the tree did not contribute within {} (operation {op_seq}, {operation}, \
+                 chunk {chunk})",
+                Seconds(*waited)
+            ),
+            Self::Excluded => f.write_str(
+                "this rank was removed from the job, which goes on without it: it was not heard for too long; start it \
+                 again when the job starts anew",
             ),
             Self::OperationDiffers {
                 mine,

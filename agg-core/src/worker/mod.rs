@@ -5,6 +5,7 @@
 //! a [`SlotState`] and one chunk's lanes a slot, provided by the host; tensors stay the caller's, in place.
 
 mod failure;
+mod membership;
 mod plan;
 mod protocol_state;
 mod receive;
@@ -16,8 +17,9 @@ mod timers;
 mod window;
 
 pub use failure::Failure;
+pub use membership::{Boundary, Membership, Position};
 pub use protocol_state::ProtocolState;
-pub use tensor::Tensor;
+pub use tensor::{Count, Tensor};
 pub use window::SlotState;
 
 use plan::Plan;
@@ -25,7 +27,7 @@ use reordering::Reordering;
 use rtt::Rtt;
 use window::List;
 
-use crate::{Epoch, Exponent, Lanes, Nanos, Operation, Round};
+use crate::{Epoch, Exponent, Lanes, Nanos, Operation, Policy, Round};
 
 /// What a worker is told when it joins a job.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -44,6 +46,8 @@ pub struct WorkerConfig {
     pub lanes: Lanes,
     /// Chunks in flight, a power of two.
     pub window: u16,
+    /// When the aggregator's slots are complete.
+    pub policy: Policy,
     /// An operation fails when no result came for this long.
     pub timeout: Nanos,
     /// The number of the job's first chunk: 0 but in tests of the wrap-around.
@@ -74,6 +78,8 @@ pub struct WorkerStats {
     pub resent_epoch: u64,
     /// Results taken.
     pub results: u64,
+    /// Of those: with values, but without this member's (R-QUORUM-4).
+    pub late: u64,
     /// Results sent to the aggregator since it asked.
     pub answered: u64,
     /// Packets that had nothing new: results again, or of another epoch.
@@ -96,6 +102,8 @@ pub enum StartError {
     Busy,
     /// The worker failed before.
     Failed(Failure),
+    /// A member was lost, and this is the operation that ends with it everywhere (R-REFORM-3). The next one can start.
+    Abandoned,
 }
 
 /// One stream of one member: `S` holds the slots' states, `V` the lanes of their last results.
@@ -121,6 +129,11 @@ pub struct Worker<S, V> {
     /// When an operation started or a result last came.
     progress_at: Nanos,
     heard_at: Nanos,
+    /// The aggregator wants the members to register again.
+    reform: bool,
+    /// An operation that was not started yet, and ends when it is.
+    boundary: Option<Boundary>,
+    abandoned: bool,
     failure: Option<Failure>,
     stats: WorkerStats,
 }
@@ -158,6 +171,9 @@ where
             reordering: Reordering::new(window),
             progress_at: 0,
             heard_at: 0,
+            reform: false,
+            boundary: None,
+            abandoned: false,
             failure: None,
             stats: WorkerStats::default(),
         })
@@ -172,6 +188,11 @@ where
         if self.plan.is_some() {
             return Err(StartError::Busy);
         }
+        self.abandoned = false;
+        if self.boundary.is_some_and(|boundary| boundary.operation == self.next_op) {
+            self.pass_boundary();
+            return Err(StartError::Abandoned);
+        }
         let lanes = self.config.lanes.count() as u64;
         let plan = Plan::new(
             operation,
@@ -180,6 +201,7 @@ where
             elements,
             lanes,
             u64::from(self.config.window),
+            self.config.workers,
         );
         self.next_op = self.next_op.wrapping_add(1);
         self.next_chunk += plan.total();

@@ -14,6 +14,8 @@ pub(super) struct Plan {
     /// Chunks with values.
     pub(super) data: u64,
     window: u64,
+    /// Workers of the job when the operation began: the headroom of its sums.
+    pub(super) workers: u32,
 }
 
 impl Plan {
@@ -24,6 +26,7 @@ impl Plan {
         elements: u64,
         lanes: u64,
         window: u64,
+        workers: u32,
     ) -> Self {
         let chunks = elements.div_ceil(lanes);
         let (headers, data) = match operation.kind {
@@ -38,6 +41,7 @@ impl Plan {
             headers,
             data,
             window,
+            workers,
         }
     }
 
@@ -97,7 +101,7 @@ mod tests {
     fn op_3_dependents_invert_dependencies() {
         for kind in [OpKind::SumI32, OpKind::SumF32, OpKind::Barrier] {
             for elements in [1, 7, 8, 9, 31, 32, 33, 100] {
-                let plan = Plan::new(Operation { kind, elements }, 0, 0, elements, 2, 8);
+                let plan = Plan::new(Operation { kind, elements }, 0, 0, elements, 2, 8, 1);
                 for index in 0..plan.total() {
                     let waits = plan.dependencies(index).iter().flatten().count() > 0;
                     assert_eq!(waits, index >= plan.initial(), "{kind:?} {elements} {index}");

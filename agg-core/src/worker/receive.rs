@@ -1,6 +1,6 @@
 //! What a packet from the aggregator does: results, Wants, refusals.
 
-use super::{Failure, SlotState, Tensor, Worker};
+use super::{Count, Failure, SlotState, Tensor, Worker};
 use crate::fixed_point::Scale;
 use crate::wire::{Flags, Header, Kind, Refusal};
 use crate::{Abort, AbortCause, Epoch, Nanos, Operation};
@@ -54,13 +54,27 @@ where
             return;
         };
         let Some(plan) = self.plan else { return };
+        let quorum = self.config.policy.keeps_history();
         let kept = &mut self.kept.as_mut()[usize::from(header.slot) * lanes..][..carried];
         for (kept, value) in kept.iter_mut().zip(values) {
             *kept = i32::from_le_bytes(*value);
         }
         if let Some(block) = plan.block(index) {
-            let scale = Scale::new(header.scale, self.config.workers);
-            tensor.write(block, scale.as_ref(), header.flags.has(Flags::NONFINITE), kept);
+            let scale = Scale::new(header.scale, plan.workers);
+            let count = Count {
+                summed: header.workers,
+                workers: plan.workers,
+                // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
+                mine: !quorum || header.set.contains(self.config.member),
+            };
+            self.stats.late += u64::from(!count.mine);
+            tensor.write(
+                block,
+                scale.as_ref(),
+                header.flags.has(Flags::NONFINITE),
+                kept,
+                count,
+            );
         }
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {
@@ -106,8 +120,16 @@ where
     fn expected_index(&self, header: &Header) -> Option<u64> {
         let plan = self.plan.as_ref()?;
         let state = &self.slots.as_ref()[usize::from(header.slot)];
-        let waited_for = state.outstanding && state.sends > 0 && self.round(state.chunk) == header.round;
-        if !waited_for || header.epoch != self.epoch || header.workers != self.config.workers {
+        // Under a quorum the others may be faster than this worker's first send.
+        let quorum = self.config.policy.keeps_history();
+        let sent = state.sends > 0 || quorum;
+        let waited_for = state.outstanding && sent && self.round(state.chunk) == header.round;
+        let enough = if quorum {
+            (1..=plan.workers).contains(&header.workers)
+        } else {
+            header.workers == plan.workers
+        };
+        if !waited_for || header.epoch != self.epoch || !enough {
             return None;
         }
         let index = state.chunk - plan.base;
@@ -170,6 +192,11 @@ where
                 }
                 return;
             }
+            Refusal::Reform => {
+                self.reform |= header.epoch == self.epoch;
+                return;
+            }
+            Refusal::Excluded => Failure::Excluded,
             Refusal::LostMember => abort(AbortCause::LostMember),
             Refusal::MemberFailed => abort(AbortCause::MemberFailed),
             Refusal::Ended => abort(AbortCause::Ended),
@@ -202,7 +229,7 @@ where
     }
 
     /// R-EPOCH-3: everything in flight goes to the new incarnation again, which starts empty.
-    fn move_to(&mut self, epoch: Epoch) {
+    pub(super) fn move_to(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.rtt.heard();
         // Back to front, so that what was sent first is sent first again.

@@ -62,7 +62,7 @@ where
             }
             Some(block) => {
                 let out = rest.as_chunks_mut::<4>().0.get_mut(..lanes)?;
-                let nonfinite = tensor.read(block, Scale::new(scale, self.config.workers).as_ref(), out);
+                let nonfinite = tensor.read(block, Scale::new(scale, plan.workers).as_ref(), out);
                 flags = flags.with(Flags::NONFINITE.when(nonfinite));
                 HEADER_LEN + 4 * lanes
             }

@@ -16,6 +16,32 @@ pub enum Tensor<'t> {
     I32(&'t mut [i32]),
     /// Summed in block fixed point.
     F32(&'t mut [f32]),
+    /// As [`Tensor::F32`], and what a result does not hold of each value is left in `residual`, of the same length: error
+    /// feedback, which the caller adds to the next values (R-QUORUM-4).
+    F32Feedback {
+        /// What is summed; the result replaces it.
+        values: &'t mut [f32],
+        /// Value minus contribution.
+        residual: &'t mut [f32],
+    },
+}
+
+/// For whom a result stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// The workers whose values it holds.
+    pub summed: u32,
+    /// The workers of the job.
+    pub workers: u32,
+    /// This worker is one of them.
+    pub mine: bool,
+}
+
+impl Count {
+    /// What a sum is multiplied with to estimate that of all workers; `None` where it is whole.
+    fn factor(self) -> Option<f32> {
+        (self.summed != self.workers && self.summed > 0).then(|| self.workers as f32 / self.summed as f32)
+    }
 }
 
 impl<'t> Tensor<'t> {
@@ -30,7 +56,7 @@ impl<'t> Tensor<'t> {
         match self {
             Self::Empty => 0,
             Self::I32(values) => values.len() as u64,
-            Self::F32(values) => values.len() as u64,
+            Self::F32(values) | Self::F32Feedback { values, .. } => values.len() as u64,
         }
     }
 
@@ -43,15 +69,17 @@ impl<'t> Tensor<'t> {
     pub(super) fn suits(&self, kind: OpKind) -> bool {
         matches!(
             (self, kind),
-            (Self::Empty, _) | (Self::I32(_), OpKind::SumI32) | (Self::F32(_), OpKind::SumF32)
+            (Self::Empty, _) | (Self::I32(_), OpKind::SumI32) | (Self::F32(_) | Self::F32Feedback { .. }, OpKind::SumF32)
         )
     }
 
     /// The exponent that block `index` needs.
     pub(super) fn exponent(&self, index: u64, lanes: usize) -> Exponent {
         match self {
-            Self::F32(values) => block(values, index, lanes).map_or(Exponent::NONE, Exponent::of),
-            _ => Exponent::NONE,
+            Self::F32(values) | Self::F32Feedback { values, .. } => {
+                block(values, index, lanes).map_or(Exponent::NONE, Exponent::of)
+            }
+            Self::Empty | Self::I32(_) => Exponent::NONE,
         }
     }
 
@@ -72,7 +100,7 @@ impl<'t> Tensor<'t> {
                 }
                 false
             }
-            Self::F32(values) => {
+            Self::F32(values) | Self::F32Feedback { values, .. } => {
                 let values = block(values, index, lanes.len()).unwrap_or_default();
                 fixed_point::quantize(values, scale, lanes)
             }
@@ -81,7 +109,14 @@ impl<'t> Tensor<'t> {
 
     /// Overwrites block `index` with the sums; with NaN where they are not finite (R-NUM-6).
     #[inline(always)]
-    pub(super) fn write(&mut self, index: u64, scale: Option<&Scale>, nonfinite: bool, sums: &[i32]) {
+    pub(super) fn write(
+        &mut self,
+        index: u64,
+        scale: Option<&Scale>,
+        nonfinite: bool,
+        sums: &[i32],
+        count: Count,
+    ) {
         match self {
             Self::Empty => {}
             Self::I32(values) => {
@@ -92,13 +127,30 @@ impl<'t> Tensor<'t> {
             }
             Self::F32(values) => {
                 if let Some(values) = block_mut(values, index, sums.len()) {
-                    if nonfinite {
-                        values.fill(f32::NAN);
-                    } else {
-                        fixed_point::dequantize(sums, scale, values);
-                    }
+                    write_f32(values, scale, nonfinite, sums, count);
                 }
             }
+            Self::F32Feedback { values, residual } => {
+                let residual = block_mut(residual, index, sums.len());
+                if let (Some(values), Some(residual)) = (block_mut(values, index, sums.len()), residual) {
+                    fixed_point::residual(values, scale.filter(|_| count.mine), nonfinite, residual);
+                    write_f32(values, scale, nonfinite, sums, count);
+                }
+            }
+        }
+    }
+}
+
+/// R-NUM-2, R-NUM-6 and R-QUORUM-4: a sum of some workers is scaled up to all.
+fn write_f32(values: &mut [f32], scale: Option<&Scale>, nonfinite: bool, sums: &[i32], count: Count) {
+    if nonfinite {
+        values.fill(f32::NAN);
+        return;
+    }
+    fixed_point::dequantize(sums, scale, values);
+    if let Some(factor) = count.factor() {
+        for value in values {
+            *value *= factor;
         }
     }
 }

@@ -27,8 +27,19 @@ where
             return;
         }
         if self.resend_at().is_some_and(|due| now >= due) {
-            for _ in 0..self.rtt.back_off() {
+            for count in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
+                let state = &mut self.slots.as_mut()[usize::from(slot)];
+                let held = state
+                    .present
+                    .is_some_and(|present| present.contains(self.config.member));
+                // What the aggregator has said to hold waits for others: one such resend a time asks after them.
+                if held && count > 0 {
+                    state.sent_at = now;
+                    self.in_flight.remove(self.slots.as_mut(), slot);
+                    self.in_flight.push_back(self.slots.as_mut(), slot);
+                    continue;
+                }
                 self.stats.resent_timeout += 1;
                 self.requeue(slot);
             }
@@ -66,7 +77,13 @@ where
             .and_then(|state| state.present);
         let missing = present.map(|present| MemberSet::first(self.config.members).without(present));
         self.failure = Some(match missing {
-            Some(missing) if self.heard_at > self.progress_at && !missing.is_empty() => {
+            Some(missing) if self.heard_at > self.progress_at && missing.is_empty() => Failure::OthersMissing {
+                waited,
+                chunk,
+                op_seq,
+                operation,
+            },
+            Some(missing) if self.heard_at > self.progress_at => {
                 Failure::MembersMissing {
                     missing,
                     waited,

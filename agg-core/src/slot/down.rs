@@ -1,0 +1,105 @@
+//! What a leaf's slot does with what its parent sends (R-LEAF).
+
+use super::{Arrival, Head, Outcome, State};
+use crate::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
+use crate::{Counter, Job, MemberSet, Nanos};
+
+impl Head {
+    /// Applies the rules for a packet from the parent.
+    #[inline(always)]
+    pub fn accept_down<const N: usize>(
+        &mut self,
+        values: &mut [i32; N],
+        job: &Job,
+        arrival: Arrival<'_, N>,
+        now: Nanos,
+    ) -> Outcome {
+        match arrival.header.kind {
+            Kind::Data => self.result_from_parent(values, job, arrival),
+            Kind::Want => self.want_from_parent(job, arrival.header, now),
+            Kind::Refusal => self.refusal_from_parent(arrival.header),
+        }
+    }
+
+    /// R-LEAF-3: the parent's result replaces what is here and goes to every member.
+    #[inline(always)]
+    fn result_from_parent<const N: usize>(
+        &mut self,
+        values: &mut [i32; N],
+        job: &Job,
+        arrival: Arrival<'_, N>,
+    ) -> Outcome {
+        let header = arrival.header;
+        if !header.flags.has(Flags::RESULT) {
+            return Outcome::Quiet(Counter::DroppedDirection);
+        }
+        match self.state {
+            State::Merging | State::Asked | State::Full if self.round == header.round => {}
+            State::Complete if self.round == header.round => return Outcome::Quiet(Counter::Duplicate),
+            _ => return Outcome::Quiet(Counter::DroppedStale),
+        }
+        if self.difference(header).is_some() {
+            return Outcome::Quiet(Counter::DroppedSet);
+        }
+        self.replace(values, arrival);
+        self.complete(job);
+        Outcome::Release(Counter::ResultsTaken)
+    }
+
+    /// R-LEAF-4: the parent lacks something of this slot, or says whom it waits for.
+    #[inline(always)]
+    fn want_from_parent(&mut self, job: &Job, header: &Header, now: Nanos) -> Outcome {
+        if self.state == State::Vacant || header.round.is_after(self.round) {
+            self.open(header.round, State::Asked, now);
+            self.set = MemberSet::EMPTY;
+            self.workers = 0;
+            self.flags = Flags::NONE;
+            self.op = header.op;
+            self.op_seq = header.op_seq;
+            self.scale = header.scale;
+            self.next = header.next;
+            self.wanted_at = now;
+            return Outcome::Want;
+        }
+        if self.round != header.round {
+            return Outcome::Quiet(Counter::DroppedStale);
+        }
+        match self.state {
+            State::Complete => Outcome::ForwardResult,
+            // The others are waited for: the members learn that the tree lives.
+            State::Full if job.parent.is_some_and(|parent| header.set.contains(parent.member)) => Outcome::Want,
+            State::Full => {
+                self.wanted_at = now;
+                Outcome::Forward(Counter::ForwardedAgain)
+            }
+            State::Merging | State::Asked => {
+                self.state = State::Asked;
+                self.wanted_at = now;
+                Outcome::Want
+            }
+            State::Vacant | State::ConflictingOperation | State::ConflictingScale => {
+                Outcome::Quiet(Counter::Duplicate)
+            }
+        }
+    }
+
+    /// R-LEAF-5: ranks of other leaves called something else; the members here are told what.
+    #[inline(always)]
+    fn refusal_from_parent(&mut self, header: &Header) -> Outcome {
+        let (state, refusal) = match Refusal::from_wire(header.scale.0) {
+            Some(Refusal::Operation) => (State::ConflictingOperation, Refusal::Operation),
+            Some(Refusal::Scale) => (State::ConflictingScale, Refusal::Scale),
+            // Of the job as a whole: the control services tell each other.
+            _ => return Outcome::Quiet(Counter::RefusedByParent),
+        };
+        if self.round != header.round || !matches!(self.state, State::Merging | State::Asked | State::Full) {
+            return Outcome::Quiet(Counter::DroppedStale);
+        }
+        self.state = state;
+        self.set = MemberSet::EMPTY;
+        self.op = header.op;
+        self.op_seq = header.op_seq;
+        self.offender = NO_MEMBER;
+        Outcome::RefuseAll(refusal)
+    }
+}
