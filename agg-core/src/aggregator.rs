@@ -211,9 +211,11 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
 
     /// The slots of a job that wait for members: slot, round, and the members that are in.
     pub fn waiting(&self, key: u64) -> impl Iterator<Item = (u16, Round, MemberSet)> + '_ {
-        let (generations, heads) = self.heads_of(key).map_or((GENERATIONS, &[][..]), |(entry, heads)| {
-            (entry.job.generations, heads)
-        });
+        let (generations, heads) = self
+            .heads_of(key)
+            .map_or((GENERATIONS, &[][..]), |(entry, heads)| {
+                (entry.job.generations, heads)
+            });
         heads.iter().enumerate().filter_map(move |(index, head)| {
             let slot = index.checked_div(usize::from(generations)).unwrap_or(0);
             head.waiting().map(|(round, set)| (slot as u16, round, set))
@@ -414,12 +416,7 @@ fn emit<const N: usize>(
         ),
         Outcome::Forward(counter) => {
             let up = job.parent.map(|parent| {
-                head.contribution(
-                    key,
-                    &parent,
-                    slot,
-                    counter as u8 == Counter::ForwardedAgain as u8,
-                )
+                head.contribution(key, &parent, slot, counter as u8 == Counter::ForwardedAgain as u8)
             });
             (
                 counter,

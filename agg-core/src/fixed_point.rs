@@ -167,7 +167,11 @@ pub fn residual(values: &[f32], scale: Option<&Scale>, nonfinite: bool, residual
     }
     for (residual, value) in residual.iter_mut().zip(values) {
         let contributed = scale.map_or(0.0, |scale| scale.dequantize_one(scale.quantize_one(*value)));
-        *residual = if value.is_finite() { value - contributed } else { 0.0 };
+        *residual = if value.is_finite() {
+            value - contributed
+        } else {
+            0.0
+        };
     }
 }
 

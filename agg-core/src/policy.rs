@@ -28,14 +28,7 @@ impl Policy {
     /// Whether a slot of an operation with this tag may go with the members `set`, `age` after the first of them came.
     /// Members that are `late` are not waited for.
     #[inline(always)]
-    pub fn releases(
-        self,
-        op: u64,
-        set: MemberSet,
-        expected: MemberSet,
-        late: MemberSet,
-        age: Nanos,
-    ) -> bool {
+    pub fn releases(self, op: u64, set: MemberSet, expected: MemberSet, late: MemberSet, age: Nanos) -> bool {
         let Self::Quorum { members, grace } = self else {
             return false;
         };

@@ -67,7 +67,13 @@ impl Head {
         match self.state {
             State::Complete => Outcome::ForwardResult,
             // The others are waited for: the members learn that the tree lives.
-            State::Full if job.parent.is_some_and(|parent| header.set.contains(parent.member)) => Outcome::Want,
+            State::Full
+                if job
+                    .parent
+                    .is_some_and(|parent| header.set.contains(parent.member)) =>
+            {
+                Outcome::Want
+            }
             State::Full => {
                 self.wanted_at = now;
                 Outcome::Forward(Counter::ForwardedAgain)

@@ -93,7 +93,8 @@ impl Head {
             if is_result {
                 return Outcome::Quiet(Counter::DroppedSet);
             }
-            if job.policy.keeps_history() && self.state != State::Vacant && !job.expected.is_subset(self.past) {
+            if job.policy.keeps_history() && self.state != State::Vacant && !job.expected.is_subset(self.past)
+            {
                 return self.hold_back(header);
             }
             self.open(header.round, State::Merging, now);
@@ -197,7 +198,10 @@ impl Head {
     #[inline(always)]
     fn duplicate_when_full(&mut self, header: &Header, now: Nanos) -> Outcome {
         let contributes = !header.flags.has(Flags::RESULT);
-        if !contributes || !header.flags.has(Flags::RESEND) || now.wrapping_sub(self.wanted_at) < WANT_INTERVAL {
+        if !contributes
+            || !header.flags.has(Flags::RESEND)
+            || now.wrapping_sub(self.wanted_at) < WANT_INTERVAL
+        {
             return Outcome::Quiet(Counter::Duplicate);
         }
         self.wanted_at = now;

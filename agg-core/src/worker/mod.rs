@@ -189,7 +189,10 @@ where
             return Err(StartError::Busy);
         }
         self.abandoned = false;
-        if self.boundary.is_some_and(|boundary| boundary.operation == self.next_op) {
+        if self
+            .boundary
+            .is_some_and(|boundary| boundary.operation == self.next_op)
+        {
             self.pass_boundary();
             return Err(StartError::Abandoned);
         }

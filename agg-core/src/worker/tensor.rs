@@ -69,7 +69,9 @@ impl<'t> Tensor<'t> {
     pub(super) fn suits(&self, kind: OpKind) -> bool {
         matches!(
             (self, kind),
-            (Self::Empty, _) | (Self::I32(_), OpKind::SumI32) | (Self::F32(_) | Self::F32Feedback { .. }, OpKind::SumF32)
+            (Self::Empty, _)
+                | (Self::I32(_), OpKind::SumI32)
+                | (Self::F32(_) | Self::F32Feedback { .. }, OpKind::SumF32)
         )
     }
 
@@ -173,6 +175,12 @@ mod tests {
     use super::*;
     use fixed::types::I16F16;
 
+    const ALL: Count = Count {
+        summed: 4,
+        workers: 4,
+        mine: true,
+    };
+
     #[test]
     fn fixed_values_are_summed_by_their_bits() {
         let mut values = [I16F16::from_num(1.5), I16F16::from_num(-0.25)];
@@ -180,7 +188,7 @@ mod tests {
         let mut lanes = [[1; 4]; 3];
         assert!(!tensor.read(0, None, &mut lanes));
         assert_eq!(lanes.map(i32::from_le_bytes), [0x1_8000, -0x4000, 0]);
-        tensor.write(0, None, false, &[0x3_0000, -0x8000, 9]);
+        tensor.write(0, None, false, &[0x3_0000, -0x8000, 9], ALL);
         assert_eq!(values, [I16F16::from_num(3), I16F16::from_num(-0.5)]);
     }
 
@@ -193,15 +201,47 @@ mod tests {
         assert_eq!(lanes.map(i32::from_le_bytes), [5, 0, 0, 0]);
         tensor.read(u64::MAX, None, &mut lanes);
         assert_eq!(lanes.map(i32::from_le_bytes), [0; 4]);
-        tensor.write(1, None, false, &[50, 60, 70, 80]);
-        tensor.write(2, None, false, &[7; 4]);
+        tensor.write(1, None, false, &[50, 60, 70, 80], ALL);
+        tensor.write(2, None, false, &[7; 4], ALL);
         assert_eq!(values, [1, 2, 3, 4, 50]);
     }
 
     #[test]
     fn num_6_not_finite_is_nan_everywhere_in_the_block() {
         let mut values = [1.0, 2.0, 3.0];
-        Tensor::F32(&mut values).write(0, None, true, &[0, 0]);
+        Tensor::F32(&mut values).write(0, None, true, &[0, 0], ALL);
         assert!(values[0].is_nan() && values[1].is_nan() && values[2] == 3.0);
+    }
+
+    #[test]
+    fn quorum_4_what_a_result_does_not_hold_is_left_as_residual() {
+        let scale = Scale::new(Exponent(1), 4);
+        let (mut values, mut residual) = ([1.0, 5.0, 1e-9], [9.0; 3]);
+        let mut tensor = Tensor::F32Feedback {
+            values: &mut values,
+            residual: &mut residual,
+        };
+        let mut lanes = [[0; 4]; 3];
+        tensor.read(0, scale.as_ref(), &mut lanes);
+        let three = Count {
+            summed: 3,
+            workers: 4,
+            mine: true,
+        };
+        tensor.write(0, scale.as_ref(), false, &lanes.map(i32::from_le_bytes), three);
+        // 5 is above what the exponent lets through, 1e-9 below a unit's half.
+        assert_eq!(residual[0], 0.0);
+        assert!((residual[1] - 3.0).abs() < 1e-6, "{residual:?}");
+        assert!(residual[2] == 1e-9 && values[2] == 0.0, "{residual:?} {values:?}");
+        assert!((values[0] - 4.0 / 3.0).abs() < 1e-6, "{values:?}");
+
+        let (mut values, mut residual) = ([1.0], [9.0]);
+        let late = Count { mine: false, ..three };
+        Tensor::F32Feedback {
+            values: &mut values,
+            residual: &mut residual,
+        }
+        .write(0, scale.as_ref(), false, &[0], late);
+        assert_eq!((values, residual), ([0.0], [1.0]));
     }
 }

@@ -77,21 +77,21 @@ where
             .and_then(|state| state.present);
         let missing = present.map(|present| MemberSet::first(self.config.members).without(present));
         self.failure = Some(match missing {
-            Some(missing) if self.heard_at > self.progress_at && missing.is_empty() => Failure::OthersMissing {
-                waited,
-                chunk,
-                op_seq,
-                operation,
-            },
-            Some(missing) if self.heard_at > self.progress_at => {
-                Failure::MembersMissing {
-                    missing,
+            Some(missing) if self.heard_at > self.progress_at && missing.is_empty() => {
+                Failure::OthersMissing {
                     waited,
                     chunk,
                     op_seq,
                     operation,
                 }
             }
+            Some(missing) if self.heard_at > self.progress_at => Failure::MembersMissing {
+                missing,
+                waited,
+                chunk,
+                op_seq,
+                operation,
+            },
             _ => Failure::AggregatorSilent {
                 waited,
                 chunk,

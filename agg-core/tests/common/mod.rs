@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use agg_core::round::GENERATIONS;
 use agg_core::slot::Head;
 use agg_core::worker::SlotState;
 use agg_core::{
-    Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Tensor,
-    Verdict, Worker, WorkerConfig, pool,
+    Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Policy,
+    Tensor, Verdict, Worker, WorkerConfig, pool,
 };
 
 pub const KEY: u64 = 0x5eed;
@@ -112,7 +113,7 @@ pub fn endpoint(member: usize) -> Endpoint {
 
 pub fn aggregator(members: usize, window: u16, epoch: u32) -> TestAggregator {
     let slots = usize::from(window) * 2;
-    let mut aggregator = Aggregator::new(Epoch(epoch), vec![Head::VACANT; slots], vec![0; slots * LANES]);
+    let mut aggregator = Aggregator::new(vec![Head::VACANT; slots], vec![0; slots * LANES]);
     let members = (0..members)
         .map(|member| Member {
             source: endpoint(member),
@@ -123,9 +124,13 @@ pub fn aggregator(members: usize, window: u16, epoch: u32) -> TestAggregator {
     aggregator
         .admit(&JobConfig {
             key: KEY,
+            epoch: Epoch(epoch),
             members,
             lanes: Lanes::L16,
             window,
+            generations: GENERATIONS,
+            policy: Policy::All,
+            parent: None,
         })
         .unwrap();
     aggregator
@@ -141,6 +146,7 @@ impl Cluster {
             workers: members as u32,
             lanes: Lanes::L16,
             window,
+            policy: Policy::All,
             timeout: TIMEOUT,
             first_chunk,
         };
@@ -164,7 +170,7 @@ impl Cluster {
 
     /// Replaces the aggregator by an empty one of the next epoch.
     pub fn restart_aggregator(&mut self) {
-        let epoch = self.aggregator.epoch().0 + 1;
+        let epoch = self.aggregator.epoch(KEY).unwrap().0 + 1;
         self.aggregator = aggregator(self.workers.len(), self.window, epoch);
     }
 
@@ -275,6 +281,7 @@ impl Cluster {
                 let mut out = [0; 56 + 4 * LANES];
                 match self.aggregator.handle(bytes, &endpoint(from), self.now, &mut out) {
                     Verdict::Quiet => {}
+                    Verdict::Forward { .. } => panic!("a root has no parent"),
                     Verdict::Reply { len } => self.send(from, To::Worker(from), &out[..len]),
                     Verdict::Broadcast { len, .. } => {
                         for worker in 0..self.workers.len() {
