@@ -14,6 +14,8 @@ use crate::seconds;
 pub struct ControlConfig {
     /// Mutual TLS; without it anybody who reaches the port can register jobs.
     pub tls: Option<TlsConfig>,
+    /// The aggregator to which this one sends its sums; without it this one is a root.
+    pub parent: Option<ParentConfig>,
     /// A rank that is not heard for this long ends its job; an ended job is remembered as long.
     #[serde(with = "seconds")]
     pub lost_after: Duration,
@@ -42,6 +44,7 @@ impl Default for ControlConfig {
     fn default() -> Self {
         Self {
             tls: None,
+            parent: None,
             lost_after: Duration::from_secs(10),
             heartbeat: Duration::from_secs(1),
             longest_wait: Duration::from_secs(3600),
@@ -111,6 +114,16 @@ pub struct TlsConfig {
     pub key: PathBuf,
     /// The authority whose certificates ranks must show.
     pub client_ca: PathBuf,
+}
+
+/// Where the parent aggregator is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParentConfig {
+    /// Address of its control service, as host:port.
+    pub address: String,
+    /// Mutual TLS towards it.
+    pub tls: Option<ClientTls>,
 }
 
 /// Files of a rank's side of mutual TLS, in PEM.

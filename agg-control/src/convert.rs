@@ -2,7 +2,9 @@
 
 mod host;
 mod job;
+mod membership;
 mod registration;
+mod resume;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -31,6 +33,10 @@ fn narrow(value: u32, name: &str) -> Result<u16, Unreadable> {
     u16::try_from(value).map_err(|_| Unreadable(format!("{name} = {value} is above {}", u16::MAX)))
 }
 
+fn byte(value: u32, name: &str) -> Result<u8, Unreadable> {
+    u8::try_from(value).map_err(|_| Unreadable(format!("{name} = {value} is above {}", u8::MAX)))
+}
+
 fn address(text: &str) -> Result<SocketAddr, Unreadable> {
     // The text is echoed, so it is bounded.
     text.parse().map_err(|_| {
@@ -47,6 +53,10 @@ pub(crate) fn millis(duration: Duration) -> u32 {
 
 fn long_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// In a request, 0 stands for "the aggregator chooses".

@@ -35,18 +35,21 @@ mod proto {
 }
 
 pub use client::{ControlClient, ControlError, fresh_nonce};
-pub use config::{ClientIdentity, ClientTls, ConfigError, ControlConfig, TlsConfig};
+pub use config::{ClientIdentity, ClientTls, ConfigError, ControlConfig, ParentConfig, TlsConfig};
 pub use messages::{
-    Description, JobStatus, Left, Member, Pulse, RankState, RankStatus, Registered, Registration, Status,
-    WaitingWorld,
+    Boundary, Description, JobStatus, Left, Member, OnLost, Policy, Pulse, RankState, RankStatus, Registered,
+    Registration, Resume, Status, WaitingWorld,
 };
 pub use negotiate::{
     CHOSEN_BYTES_IN_FLIGHT, LARGEST_CHOSEN_WINDOW, LARGEST_WINDOW, NoRoom, SMALLEST_WINDOW, Window,
     WindowLimits, choose_lanes,
 };
 pub use plane::{
-    AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters, total,
+    AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, MemberSpec,
+    ParentSpec, ShardCounters, Uplink, total,
 };
-pub use refusal::{LONGEST_NAME, MOST_RANKS, Refusal};
+pub use refusal::{LONGEST_NAME, MOST_MEMBERS, MOST_RANKS, Refusal};
 pub use server::{ControlServer, ServeError, serve, serve_on};
-pub use sizing::{datagram_bytes, receive_buffer_cost, slot_memory};
+pub use sizing::{
+    GENERATIONS, MOST_GENERATIONS, SLOT_OVERHEAD_BYTES, datagram_bytes, receive_buffer_cost, slot_memory,
+};

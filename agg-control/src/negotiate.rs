@@ -1,6 +1,6 @@
 //! Chooses the chunk size and the window of a job from what the host and all ranks can do.
 
-use crate::sizing::{datagram_bytes, receive_buffer_cost, slot_memory};
+use crate::sizing::{GENERATIONS, datagram_bytes, receive_buffer_cost, slot_memory};
 
 /// Largest window that is chosen unasked: beyond it a longer queue only adds latency.
 pub const LARGEST_CHOSEN_WINDOW: u16 = 256;
@@ -66,7 +66,7 @@ impl WindowLimits {
     /// [`NoRoom`] if the requested window, or the smallest one, exceeds the free memory.
     pub fn window(&self, requested: Option<u16>) -> Result<Window, NoRoom> {
         let chunks = requested.unwrap_or_else(|| self.largest_fitting());
-        let needed = slot_memory(self.lanes, chunks);
+        let needed = slot_memory(self.lanes, chunks, GENERATIONS);
         if needed > self.free_memory {
             return Err(NoRoom {
                 window: chunks,
@@ -86,7 +86,7 @@ impl WindowLimits {
         while window > SMALLEST_WINDOW
             && !(in_flight(window) <= CHOSEN_BYTES_IN_FLIGHT
                 && self.fits_buffers(window)
-                && slot_memory(self.lanes, window) <= share)
+                && slot_memory(self.lanes, window, GENERATIONS) <= share)
         {
             window /= 2;
         }
@@ -197,7 +197,7 @@ mod tests {
             ),
             (
                 WindowLimits {
-                    free_memory: 32 * 2 * 1456,
+                    free_memory: 32 * 2 * 1472,
                     ..all
                 },
                 32,
@@ -205,7 +205,7 @@ mod tests {
             ),
             (
                 WindowLimits {
-                    free_memory: 32 * 2 * 1456,
+                    free_memory: 32 * 2 * 1472,
                     sharers: 2,
                     ..all
                 },
@@ -215,7 +215,7 @@ mod tests {
             // A share too small for any window does not matter as long as the memory is there.
             (
                 WindowLimits {
-                    free_memory: 2 * 2 * 1456,
+                    free_memory: 2 * 2 * 1472,
                     sharers: 8,
                     ..all
                 },
@@ -235,14 +235,14 @@ mod tests {
     #[test]
     fn no_memory_for_the_smallest_window_is_refused() {
         let limits = WindowLimits {
-            free_memory: 2 * 2 * 1456 - 1,
+            free_memory: 2 * 2 * 1472 - 1,
             ..limits()
         };
         assert_eq!(
             limits.window(None),
             Err(NoRoom {
                 window: 2,
-                needed: 2 * 2 * 1456
+                needed: 2 * 2 * 1472
             })
         );
     }
@@ -262,14 +262,14 @@ mod tests {
             })
         );
         let small_memory = WindowLimits {
-            free_memory: 1023 * 2 * 1456,
+            free_memory: 1023 * 2 * 1472,
             ..limits()
         };
         assert_eq!(
             small_memory.window(Some(1024)),
             Err(NoRoom {
                 window: 1024,
-                needed: 1024 * 2 * 1456
+                needed: 1024 * 2 * 1472
             })
         );
     }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use thiserror::Error;
+
+use crate::messages::Policy;
 
 /// The data plane of one aggregator host, as the control service sees it.
 ///
@@ -13,23 +16,63 @@ pub trait DataPlane: Send + Sync + 'static {
     /// What this host is and has.
     fn describe(&self) -> Capabilities;
 
-    /// Reserves the slots of a job on shards `0..streams` and binds its members' addresses: all or nothing.
+    /// Reserves the slots of a job on shards `0..streams` and binds its members' addresses: all or nothing. It replaces
+    /// a suspended job of the same key, whose slots are then empty again.
     ///
     /// # Errors
-    /// Any reason why the job cannot run here; nothing is reserved then.
+    /// Any reason why the job cannot run here; nothing is reserved then, and a suspended job of the key is as before.
     fn admit(&self, job: &JobSpec) -> Result<(), AdmitError>;
+
+    /// Refuses every packet of the job with reason 7 (it re-forms), until `admit` or `release`. The slots stay reserved.
+    fn suspend(&self, key: u64);
+
+    /// Goes on without a member of a job under a quorum: it is not expected any more, its packets are refused with
+    /// reason 8.
+    fn exclude(&self, key: u64, member: u8);
 
     /// Refuses every packet of the job from now on, naming the reason. The slots stay reserved until `release`.
     fn abort(&self, key: u64, reason: &AbortReason);
 
-    /// Forgets the job and frees its slots. Called exactly once for each admitted job.
+    /// Forgets the job and frees its slots. Called exactly once for each job, however often it was admitted again.
     fn release(&self, key: u64);
 
     /// The counters of each shard.
     fn counters(&self) -> Vec<ShardCounters>;
 
-    /// Bytes of slot memory that are free on the fullest shard.
+    /// Bytes of the largest free extent of slot memory on the fullest shard: what one more job can get.
     fn free_memory(&self) -> u64;
+
+    /// How far each member of a job is behind, by member number; the worst over the shards. Empty for an unknown job.
+    fn lags(&self, key: u64) -> Vec<MemberLag>;
+
+    /// How an aggregator at `parent_data` reaches this host's shards.
+    ///
+    /// # Errors
+    /// One line that says why it cannot, and what to do.
+    fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String>;
+
+    /// A job's key, made of a random one that is not 0: as random, but spread over the host's queues.
+    fn pick_key(&self, random: u64) -> u64 {
+        random
+    }
+}
+
+/// How far a member is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemberLag {
+    /// Chunks behind the first member.
+    pub chunks: u64,
+    /// How long the slot that waited longest has waited for it.
+    pub waiting: Duration,
+}
+
+/// Where a parent aggregator reaches this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uplink {
+    /// Address of each shard.
+    pub endpoints: Vec<SocketAddr>,
+    /// Largest UDP payload, in bytes, that the path to the parent carries.
+    pub max_datagram: u32,
 }
 
 /// Which data plane moves the packets.
@@ -83,20 +126,54 @@ pub struct JobSpec {
     pub key: u64,
     /// Name of the world.
     pub name: String,
-    /// Source addresses, by `[rank][stream]`. IPv4 addresses are never in their IPv6-mapped form.
-    pub members: Vec<Vec<SocketAddr>>,
+    /// The job's epoch here; travels in every data packet.
+    pub epoch: u32,
+    /// By member number, at most 64: in ascending order of each one's lowest rank.
+    pub members: Vec<MemberSpec>,
+    /// Ranks of the whole job, those below other aggregators included.
+    pub workers: u32,
     /// Chunk size in i32 values a packet.
     pub lanes: u16,
     /// Chunks in flight per rank and stream, a power of two, at least 2.
     pub window: u16,
+    /// Generations of a slot, a power of two, 2 to 64.
+    pub generations: u16,
     /// Number of shards used.
     pub streams: u16,
+    /// When a slot is complete.
+    pub policy: Policy,
+    /// Share of the host's time, against that of other jobs.
+    pub weight: u16,
+    /// Where the local sum goes, if this is not the root.
+    pub parent: Option<ParentSpec>,
+}
+
+/// A member of a [`JobSpec`]: a worker, or a child aggregator that stands for several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberSpec {
+    /// Source address by stream. IPv4 addresses are never in their IPv6-mapped form.
+    pub endpoints: Vec<SocketAddr>,
+    /// How many workers it stands for.
+    pub workers: u32,
+    /// Their ranks, ascending.
+    pub ranks: Vec<u32>,
+}
+
+/// The parent aggregator of a [`JobSpec`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParentSpec {
+    /// Its shards' addresses by stream.
+    pub endpoints: Vec<SocketAddr>,
+    /// This host's member number there.
+    pub member: u8,
+    /// The job's epoch there.
+    pub epoch: u32,
 }
 
 impl JobSpec {
     /// Slot memory that the job needs on each shard, in bytes.
     pub fn memory_per_shard(&self) -> u64 {
-        crate::sizing::slot_memory(self.lanes, self.window)
+        crate::sizing::slot_memory(self.lanes, self.window, self.generations)
     }
 }
 

@@ -11,8 +11,11 @@ use crate::plane::AdmitError;
 /// Longest name of a world, in bytes.
 pub const LONGEST_NAME: usize = 128;
 
-/// Most ranks of a world.
-pub const MOST_RANKS: u32 = 64;
+/// Most members of a world at one aggregator: workers, and child aggregators that stand for several.
+pub const MOST_MEMBERS: usize = 64;
+
+/// Most ranks of a world: an aggregator with as many children as it can have, each with as many workers.
+pub const MOST_RANKS: u32 = 4096;
 
 /// A request that the control service refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

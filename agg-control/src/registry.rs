@@ -20,9 +20,10 @@ use self::job::Job;
 use self::terms::{Offer, Terms, settle};
 use self::world::World;
 use crate::config::ControlConfig;
-use crate::messages::{Description, Left, Member, Pulse, Registered, Registration, Status};
-use crate::plane::{DataPlane, JobSpec, total};
+use crate::messages::{Description, Left, Member, Policy, Pulse, Registered, Registration, Status};
+use crate::plane::{DataPlane, JobSpec, MemberSpec, total};
 use crate::refusal::Refusal;
+use crate::sizing::GENERATIONS;
 
 /// A registration that was accepted and waits for the other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -305,8 +306,9 @@ impl Registry {
         if let Err(refusal) = &outcome {
             tracing::warn!(world = name, "world refused: {refusal}");
         }
-        for seat in world.seats() {
-            self.finish(seat.ticket, outcome.clone());
+        for (member, seat) in (0..).zip(world.seats()) {
+            let answer = outcome.clone().map(|answer| Registered { member, ..answer });
+            self.finish(seat.ticket, answer);
         }
     }
 
@@ -358,17 +360,30 @@ impl Registry {
     fn spec(&self, name: &str, world: &World, terms: Terms) -> JobSpec {
         let members: Vec<_> = world
             .seats()
-            .map(|seat| seat.applicant.endpoints.clone())
+            .map(|seat| MemberSpec {
+                endpoints: seat.applicant.endpoints.clone(),
+                workers: 1,
+                ranks: vec![seat.applicant.rank],
+            })
             .collect();
-        let streams = members.first().map_or(0, Vec::len) as u16; // at most the host's shards, as checked
+        let streams = world
+            .seats()
+            .next()
+            .map_or(0, |seat| seat.applicant.endpoints.len()) as u16; // at most the host's shards, as checked
         let (lanes, window) = (terms.lanes, terms.window.chunks);
         JobSpec {
             key: self.unused_key(),
             name: name.into(),
+            epoch: self.plane.describe().epoch,
+            workers: members.len() as u32,
             members,
             lanes,
             window,
+            generations: GENERATIONS,
             streams,
+            policy: Policy::All,
+            weight: 1,
+            parent: None,
         }
     }
 
@@ -376,12 +391,17 @@ impl Registry {
         Registered {
             key: spec.key,
             epoch,
-            ranks: spec.members.len() as u32,
+            member: 0,
+            members: spec.members.iter().map(|member| member.ranks.clone()).collect(),
+            workers: spec.workers,
             lanes: spec.lanes,
             window: spec.window,
+            generations: spec.generations,
             streams: spec.streams,
             heartbeat: self.config.heartbeat,
             lost_after: self.config.lost_after,
+            policy: spec.policy,
+            boundary: None,
         }
     }
 

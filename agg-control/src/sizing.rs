@@ -4,10 +4,13 @@
 pub const HEADER_BYTES: u32 = 56;
 
 /// Generations that a slot keeps, so that a result can be resent while the next round is summed.
-pub const GENERATIONS: u64 = 2;
+pub const GENERATIONS: u16 = 2;
+
+/// Most generations of a slot that a quorum can use.
+pub const MOST_GENERATIONS: u16 = 64;
 
 /// Bookkeeping of one generation of a slot beside its values, in bytes.
-pub const SLOT_OVERHEAD_BYTES: u64 = 48;
+pub const SLOT_OVERHEAD_BYTES: u64 = 64;
 
 /// UDP payload of a data packet of `lanes` values, in bytes.
 pub fn datagram_bytes(lanes: u16) -> u32 {
@@ -15,8 +18,17 @@ pub fn datagram_bytes(lanes: u16) -> u32 {
 }
 
 /// Slot memory that a job needs on each shard, in bytes.
-pub fn slot_memory(lanes: u16, window: u16) -> u64 {
-    u64::from(window) * GENERATIONS * (u64::from(lanes) * 4 + SLOT_OVERHEAD_BYTES)
+pub fn slot_memory(lanes: u16, window: u16, generations: u16) -> u64 {
+    u64::from(window) * u64::from(generations) * (u64::from(lanes) * 4 + SLOT_OVERHEAD_BYTES)
+}
+
+/// The most generations, a power of two, whose slots fit `bytes`; at least [`GENERATIONS`].
+pub fn generations_within(bytes: u64, lanes: u16, window: u16) -> u16 {
+    let mut generations = MOST_GENERATIONS;
+    while generations > GENERATIONS && slot_memory(lanes, window, generations) > bytes {
+        generations /= 2;
+    }
+    generations
 }
 
 /// What one queued data packet of `lanes` values costs of `SO_RCVBUF`, in bytes.
@@ -58,8 +70,27 @@ mod tests {
     }
 
     #[test]
-    fn slots_have_two_generations() {
-        assert_eq!(slot_memory(256, 2), 2 * 2 * (1024 + 48));
-        assert_eq!(slot_memory(u16::MAX, 1 << 15), (1 << 15) * 2 * (65535 * 4 + 48));
+    fn slots_have_generations_of_values_and_bookkeeping() {
+        assert_eq!(slot_memory(256, 2, 2), 2 * 2 * (1024 + 64));
+        assert_eq!(
+            slot_memory(u16::MAX, 1 << 15, 64),
+            (1 << 15) * 64 * (65535 * 4 + 64)
+        );
+    }
+
+    #[test]
+    fn generations_are_the_most_that_fit() {
+        let of = |generations| slot_memory(256, 8, generations);
+        let table = [
+            (0, 2),
+            (of(2), 2),
+            (of(4) - 1, 2),
+            (of(4), 4),
+            (of(32), 32),
+            (u64::MAX, 64),
+        ];
+        for (bytes, generations) in table {
+            assert_eq!(generations_within(bytes, 256, 8), generations, "{bytes} bytes");
+        }
     }
 }

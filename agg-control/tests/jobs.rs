@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use agg_control::{
-    AbortKind, ControlClient, ControlConfig, ControlError, Member, Pulse, RankState, Registration,
+    AbortKind, ControlClient, ControlConfig, ControlError, Member, Pulse, RankState, Registered, Registration,
 };
 use common::{TIMEOUT, connect, eventually, impatient, job, register, request, start};
 
@@ -26,9 +26,16 @@ fn three_ranks_wait_for_each_other() {
     });
     assert!(!first.is_finished() && !second.is_finished());
     let last = client.register(&request("x", 3, 1)).unwrap();
-    assert_eq!(first.join().unwrap().unwrap(), last);
-    assert_eq!(second.join().unwrap().unwrap(), last);
-    assert_eq!((last.epoch, last.ranks, last.lanes, last.streams), (7, 3, 352, 1));
+    let numbered = |member| Registered {
+        member,
+        ..last.clone()
+    };
+    assert_eq!(first.join().unwrap().unwrap(), numbered(2));
+    assert_eq!(second.join().unwrap().unwrap(), numbered(0));
+    assert_eq!(
+        (last.epoch, last.workers, last.lanes, last.streams),
+        (7, 3, 352, 1)
+    );
     assert_eq!(
         (last.heartbeat, last.lost_after),
         (Duration::from_secs(1), Duration::from_secs(10))
@@ -215,7 +222,7 @@ fn the_status_shows_the_host_and_its_jobs() {
     assert_eq!(status.description.host, plane.capabilities);
     assert_eq!(
         status.description.memory_used(),
-        agg_control::slot_memory(terms.lanes, terms.window)
+        agg_control::slot_memory(terms.lanes, terms.window, terms.generations)
     );
     let shown = &status.jobs[0];
     assert_eq!(

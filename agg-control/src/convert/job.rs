@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::host::{from_counters, to_counters};
-use super::{Unreadable, address, long_millis, narrow, required};
+use super::registration::policy;
+use super::{Unreadable, address, byte, long_millis, micros, narrow, required};
 use crate::messages::{JobStatus, RankState, RankStatus, Status, WaitingWorld};
 use crate::proto;
 
@@ -32,7 +33,11 @@ impl TryFrom<proto::StatusResponse> for Status {
                 .into_iter()
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
-            waiting: status.waiting.into_iter().map(Into::into).collect(),
+            waiting: status
+                .waiting
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
             shards: status
                 .shards
                 .into_iter()
@@ -54,6 +59,11 @@ impl From<JobStatus> for proto::JobStatus {
             age_ms: long_millis(job.age),
             ranks: job.ranks.into_iter().map(Into::into).collect(),
             abort: job.aborted.map(Into::into),
+            workers: job.workers,
+            generations: job.generations.into(),
+            quorum: job.policy.into(),
+            priority: job.priority.into(),
+            weight: job.weight.into(),
         }
     }
 }
@@ -65,9 +75,14 @@ impl TryFrom<proto::JobStatus> for JobStatus {
         Ok(Self {
             name: job.name,
             size: job.size,
+            workers: job.workers,
             lanes: narrow(job.lanes, "lanes")?,
             window: narrow(job.window, "window")?,
+            generations: narrow(job.generations, "generations")?,
             streams: narrow(job.streams, "streams")?,
+            policy: policy(job.quorum)?,
+            priority: byte(job.priority, "priority")?,
+            weight: narrow(job.weight, "weight")?,
             age: Duration::from_millis(job.age_ms),
             ranks: job
                 .ranks
@@ -86,6 +101,7 @@ impl From<RankStatus> for proto::RankStatus {
             RankState::Running => proto::RankState::Running,
             RankState::Left => proto::RankState::Left,
             RankState::Lost => proto::RankState::Lost,
+            RankState::Reforming => proto::RankState::Reforming,
         };
         Self {
             rank: rank.rank,
@@ -93,6 +109,10 @@ impl From<RankStatus> for proto::RankStatus {
             address: rank.address.to_string(),
             heard_ms_ago: long_millis(rank.heard),
             progress: rank.progress,
+            ranks: rank.ranks,
+            child: rank.child,
+            lag_chunks: rank.lag_chunks,
+            lag_us: micros(rank.lag),
         }
     }
 }
@@ -106,16 +126,21 @@ impl TryFrom<proto::RankStatus> for RankStatus {
             proto::RankState::Running => RankState::Running,
             proto::RankState::Left => RankState::Left,
             proto::RankState::Lost => RankState::Lost,
+            proto::RankState::Reforming => RankState::Reforming,
             proto::RankState::Unspecified => {
                 return Err(Unreadable(format!("rank state {} is unknown", rank.state)));
             }
         };
         Ok(Self {
             rank: rank.rank,
+            ranks: rank.ranks,
+            child: rank.child,
             state,
             address: address(&rank.address)?,
             heard: Duration::from_millis(rank.heard_ms_ago),
             progress: rank.progress,
+            lag_chunks: rank.lag_chunks,
+            lag: Duration::from_micros(rank.lag_us),
         })
     }
 }
@@ -127,17 +152,23 @@ impl From<WaitingWorld> for proto::WaitingWorld {
             size: world.size,
             missing: world.missing,
             age_ms: long_millis(world.age),
+            queued: world.queued,
+            priority: world.priority.into(),
         }
     }
 }
 
-impl From<proto::WaitingWorld> for WaitingWorld {
-    fn from(world: proto::WaitingWorld) -> Self {
-        Self {
+impl TryFrom<proto::WaitingWorld> for WaitingWorld {
+    type Error = Unreadable;
+
+    fn try_from(world: proto::WaitingWorld) -> Result<Self, Unreadable> {
+        Ok(Self {
             name: world.name,
             size: world.size,
             missing: world.missing,
+            queued: world.queued,
+            priority: byte(world.priority, "priority")?,
             age: Duration::from_millis(world.age_ms),
-        }
+        })
     }
 }

@@ -1,10 +1,9 @@
-//! Registration, membership and aborts.
+//! Registration: what is asked and what is answered.
 
 use std::time::Duration;
 
-use super::{Unreadable, address, millis, narrow, unless_zero};
-use crate::messages::{Left, Member, Pulse, Registered, Registration};
-use crate::plane::{AbortKind, AbortReason};
+use super::{Unreadable, address, byte, micros, millis, narrow, unless_zero};
+use crate::messages::{OnLost, Policy, Registered, Registration};
 use crate::proto;
 
 impl From<&Registration> for proto::RegisterRequest {
@@ -12,7 +11,7 @@ impl From<&Registration> for proto::RegisterRequest {
         Self {
             world: request.world.clone(),
             size: request.size,
-            rank: request.rank,
+            ranks: request.ranks.clone(),
             nonce: request.nonce,
             endpoints: request.endpoints.iter().map(ToString::to_string).collect(),
             max_datagram: request.max_datagram,
@@ -20,6 +19,13 @@ impl From<&Registration> for proto::RegisterRequest {
             lanes: request.lanes.unwrap_or(0),
             window: request.window.unwrap_or(0),
             wait_ms: millis(request.wait),
+            child: request.child,
+            slot_memory: request.slot_memory,
+            quorum: request.policy.into(),
+            on_lost: proto::OnLost::from(request.on_lost).into(),
+            weight: request.weight.into(),
+            priority: request.priority.into(),
+            resume: request.resume.clone().map(Into::into),
         }
     }
 }
@@ -28,6 +34,7 @@ impl TryFrom<proto::RegisterRequest> for Registration {
     type Error = Unreadable;
 
     fn try_from(request: proto::RegisterRequest) -> Result<Self, Unreadable> {
+        let on_lost = request.on_lost().into();
         Ok(Self {
             endpoints: request
                 .endpoints
@@ -36,13 +43,20 @@ impl TryFrom<proto::RegisterRequest> for Registration {
                 .collect::<Result<_, _>>()?,
             world: request.world,
             size: request.size,
-            rank: request.rank,
+            ranks: request.ranks,
+            child: request.child,
             nonce: request.nonce,
             max_datagram: request.max_datagram,
             receive_buffer: request.receive_buffer,
+            slot_memory: request.slot_memory,
             lanes: unless_zero(request.lanes),
             window: unless_zero(request.window),
+            policy: policy(request.quorum)?,
+            on_lost,
+            weight: narrow(request.weight, "weight")?.max(Registration::WEIGHT),
+            priority: byte(request.priority, "priority")?,
             wait: Duration::from_millis(request.wait_ms.into()),
+            resume: request.resume.map(TryInto::try_into).transpose()?,
         })
     }
 }
@@ -52,12 +66,21 @@ impl From<Registered> for proto::RegisterResponse {
         Self {
             key: answer.key,
             epoch: answer.epoch,
-            ranks: answer.ranks,
+            member: answer.member.into(),
             lanes: answer.lanes.into(),
             window: answer.window.into(),
             streams: answer.streams.into(),
             heartbeat_ms: millis(answer.heartbeat),
             lost_after_ms: millis(answer.lost_after),
+            members: answer
+                .members
+                .into_iter()
+                .map(|ranks| proto::Ranks { ranks })
+                .collect(),
+            workers: answer.workers,
+            generations: answer.generations.into(),
+            quorum: answer.policy.into(),
+            boundary: answer.boundary.map(Into::into),
         }
     }
 }
@@ -66,121 +89,73 @@ impl TryFrom<proto::RegisterResponse> for Registered {
     type Error = Unreadable;
 
     fn try_from(answer: proto::RegisterResponse) -> Result<Self, Unreadable> {
+        let member = byte(answer.member, "member")?;
+        if usize::from(member) >= answer.members.len() {
+            let members = answer.members.len();
+            return Err(Unreadable(format!(
+                "member = {member} is not below the number of members, {members}"
+            )));
+        }
         Ok(Self {
             key: answer.key,
             epoch: answer.epoch,
-            ranks: answer.ranks,
+            member,
+            members: answer.members.into_iter().map(|member| member.ranks).collect(),
+            workers: answer.workers,
             lanes: narrow(answer.lanes, "lanes")?,
             window: narrow(answer.window, "window")?,
+            generations: narrow(answer.generations, "generations")?,
             streams: narrow(answer.streams, "streams")?,
             heartbeat: Duration::from_millis(answer.heartbeat_ms.into()),
             lost_after: Duration::from_millis(answer.lost_after_ms.into()),
+            policy: policy(answer.quorum)?,
+            boundary: answer.boundary.map(Into::into),
         })
     }
 }
 
-impl From<Member> for proto::Member {
-    fn from(member: Member) -> Self {
-        Self {
-            key: member.key,
-            rank: member.rank,
-            nonce: member.nonce,
+impl From<Policy> for Option<proto::Quorum> {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::All => None,
+            Policy::Quorum {
+                members,
+                grace,
+                history_bytes,
+            } => Some(proto::Quorum {
+                members: members.into(),
+                grace_us: micros(grace),
+                history_bytes,
+            }),
         }
     }
 }
 
-impl From<proto::Member> for Member {
-    fn from(member: proto::Member) -> Self {
-        Self {
-            key: member.key,
-            rank: member.rank,
-            nonce: member.nonce,
+pub(super) fn policy(quorum: Option<proto::Quorum>) -> Result<Policy, Unreadable> {
+    Ok(match quorum {
+        None => Policy::All,
+        Some(quorum) => Policy::Quorum {
+            members: byte(quorum.members, "members of a quorum")?,
+            grace: Duration::from_micros(quorum.grace_us),
+            history_bytes: quorum.history_bytes,
+        },
+    })
+}
+
+impl From<OnLost> for proto::OnLost {
+    fn from(on_lost: OnLost) -> Self {
+        match on_lost {
+            OnLost::Abort => proto::OnLost::Abort,
+            OnLost::Shrink => proto::OnLost::Shrink,
         }
     }
 }
 
-impl From<AbortReason> for proto::AbortReason {
-    fn from(reason: AbortReason) -> Self {
-        let kind = match reason.kind {
-            AbortKind::Reported => proto::AbortKind::Reported,
-            AbortKind::Lost => proto::AbortKind::Lost,
-            AbortKind::Shutdown => proto::AbortKind::Shutdown,
-        };
-        Self {
-            rank: reason.rank,
-            kind: kind.into(),
-            text: reason.text,
+impl From<proto::OnLost> for OnLost {
+    fn from(on_lost: proto::OnLost) -> Self {
+        match on_lost {
+            proto::OnLost::Abort => OnLost::Abort,
+            proto::OnLost::Shrink => OnLost::Shrink,
         }
-    }
-}
-
-impl TryFrom<proto::AbortReason> for AbortReason {
-    type Error = Unreadable;
-
-    fn try_from(reason: proto::AbortReason) -> Result<Self, Unreadable> {
-        let kind = match reason.kind() {
-            proto::AbortKind::Reported => AbortKind::Reported,
-            proto::AbortKind::Lost => AbortKind::Lost,
-            proto::AbortKind::Shutdown => AbortKind::Shutdown,
-            proto::AbortKind::Unspecified => {
-                return Err(Unreadable(format!("abort kind {} is unknown", reason.kind)));
-            }
-        };
-        Ok(Self {
-            rank: reason.rank,
-            kind,
-            text: reason.text,
-        })
-    }
-}
-
-impl From<Pulse> for proto::HeartbeatResponse {
-    fn from(pulse: Pulse) -> Self {
-        use proto::heartbeat_response::State;
-        let (state, abort) = match pulse {
-            Pulse::Ok => (State::Ok, None),
-            Pulse::Aborted(reason) => (State::Aborted, Some(reason.into())),
-            Pulse::UnknownJob => (State::UnknownJob, None),
-        };
-        Self {
-            state: state.into(),
-            abort,
-        }
-    }
-}
-
-impl TryFrom<proto::HeartbeatResponse> for Pulse {
-    type Error = Unreadable;
-
-    fn try_from(answer: proto::HeartbeatResponse) -> Result<Self, Unreadable> {
-        use proto::heartbeat_response::State;
-        match answer.state() {
-            State::Ok => Ok(Pulse::Ok),
-            State::Aborted => Ok(Pulse::Aborted(
-                super::required(answer.abort, "the abort's reason")?.try_into()?,
-            )),
-            State::UnknownJob => Ok(Pulse::UnknownJob),
-            State::Unspecified => Err(Unreadable(format!("job state {} is unknown", answer.state))),
-        }
-    }
-}
-
-impl From<Left> for proto::LeaveResponse {
-    fn from(left: Left) -> Self {
-        Self {
-            remaining: left.remaining,
-            abort: left.aborted.map(Into::into),
-        }
-    }
-}
-
-impl TryFrom<proto::LeaveResponse> for Left {
-    type Error = Unreadable;
-
-    fn try_from(answer: proto::LeaveResponse) -> Result<Self, Unreadable> {
-        Ok(Self {
-            remaining: answer.remaining,
-            aborted: answer.abort.map(TryInto::try_into).transpose()?,
-        })
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn check(
     };
     Ok(Applicant {
         size: request.size,
-        rank: request.rank,
+        rank: request.rank(),
         nonce: request.nonce,
         endpoints: check_endpoints(request, host, peer)?,
         max_datagram: request.max_datagram,
@@ -63,7 +63,7 @@ fn check_name(name: &str) -> Result<(), Refusal> {
 }
 
 fn check_rank(request: &Registration) -> Result<(), Refusal> {
-    let (world, size, rank) = (request.world.clone(), request.size, request.rank);
+    let (world, size, rank) = (request.world.clone(), request.size, request.rank());
     if size == 0 || size > MOST_RANKS {
         return Err(Refusal::SizeImpossible { world, size });
     }
@@ -102,7 +102,7 @@ fn check_lanes(request: &Registration, host: &Capabilities) -> Result<Option<u16
     };
     if datagram_bytes(least) > request.max_datagram {
         return Err(Refusal::DatagramTooSmall {
-            rank: request.rank,
+            rank: request.rank(),
             max_datagram: request.max_datagram,
             lanes: least,
             needed: datagram_bytes(least),
@@ -117,7 +117,7 @@ fn check_endpoints(
     host: &Capabilities,
     peer: Option<IpAddr>,
 ) -> Result<Vec<SocketAddr>, Refusal> {
-    let (rank, streams) = (request.rank, request.endpoints.len());
+    let (rank, streams) = (request.rank(), request.endpoints.len());
     if streams == 0 || streams > usize::from(host.shards) {
         return Err(Refusal::StreamsImpossible {
             rank,

@@ -98,8 +98,12 @@ impl Job {
     /// The answer to a process that registers again because it did not get the first answer.
     pub(super) fn answer_again(&self, rank: u32, nonce: u64, endpoints: &[SocketAddr]) -> Option<Registered> {
         let record = self.ranks.get(rank as usize)?;
-        let same = record.nonce == nonce && self.spec.members[rank as usize] == endpoints;
-        (same && record.state != RankState::Left).then(|| self.terms.clone())
+        let same = record.nonce == nonce && self.spec.members[rank as usize].endpoints == endpoints;
+        let member = rank as u8; // a number of one of at most 64 members
+        (same && record.state != RankState::Left).then(|| Registered {
+            member,
+            ..self.terms.clone()
+        })
     }
 
     pub(super) fn refuse_second_world(&self, now: Instant) -> Refusal {
@@ -182,7 +186,7 @@ impl Job {
         let Some((rank, silent)) = lost.first().copied() else {
             return false;
         };
-        let address = self.spec.members[rank as usize][0];
+        let address = self.spec.members[rank as usize].endpoints[0];
         let mut text = format!(
             "rank {rank} ({address}) not heard for {:.1} s",
             silent.as_secs_f64()
@@ -214,16 +218,25 @@ impl Job {
     pub(super) fn status(&self, now: Instant) -> JobStatus {
         let rank_status = |(rank, record): (usize, &RankRecord)| RankStatus {
             rank: rank as u32,
+            ranks: vec![rank as u32],
+            child: false,
             state: record.state,
-            address: self.spec.members[rank][0],
+            address: self.spec.members[rank].endpoints[0],
             heard: now.saturating_duration_since(record.heard),
             progress: record.progress,
+            lag_chunks: 0,
+            lag: Duration::ZERO,
         };
         JobStatus {
             name: self.spec.name.clone(),
             size: self.ranks.len() as u32,
+            workers: self.spec.workers,
             lanes: self.spec.lanes,
             window: self.spec.window,
+            generations: self.spec.generations,
+            policy: self.spec.policy,
+            priority: 0,
+            weight: self.spec.weight,
             streams: self.spec.streams,
             age: now.saturating_duration_since(self.started),
             ranks: self.ranks.iter().enumerate().map(rank_status).collect(),

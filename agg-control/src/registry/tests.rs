@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use self::plane::FakePlane;
 use super::{Outcome, Registry, Ticket};
 use crate::config::ControlConfig;
-use crate::messages::{Member, Registered, Registration};
+use crate::messages::{Member, OnLost, Policy, Registered, Registration};
 use crate::refusal::Refusal;
 
 struct Bench {
@@ -37,7 +37,7 @@ impl Bench {
     }
 
     fn register(&mut self, request: &Registration) -> Result<Ticket, Refusal> {
-        let peer = ip(request.rank);
+        let peer = ip(request.rank());
         self.registry.register(request, peer, self.now)
     }
 
@@ -58,10 +58,13 @@ impl Bench {
             .into_iter()
             .map(|ticket| self.registry.poll(ticket).expect("the world is complete"))
             .collect();
-        assert!(
-            outcomes.iter().all(|outcome| *outcome == outcomes[0]),
-            "all ranks get the same answer"
-        );
+        for (member, outcome) in (0..).zip(&outcomes) {
+            let expected = outcomes[0].clone().map(|answer| Registered { member, ..answer });
+            assert_eq!(
+                *outcome, expected,
+                "all get the same answer, but for their number"
+            );
+        }
         outcomes.into_iter().next().expect("at least one rank")
     }
 
@@ -85,16 +88,23 @@ fn request(world: &str, size: u32, rank: u32) -> Registration {
     Registration {
         world: world.into(),
         size,
-        rank,
+        ranks: vec![rank],
+        child: false,
         nonce: nonce(rank),
         endpoints: (0..2)
             .map(|stream| SocketAddr::new(ip(rank), 5000 + stream))
             .collect(),
         max_datagram: 1472,
         receive_buffer: 4 << 20,
+        slot_memory: None,
         lanes: None,
         window: None,
+        policy: Policy::All,
+        on_lost: OnLost::Abort,
+        weight: 1,
+        priority: 0,
         wait: Duration::from_secs(30),
+        resume: None,
     }
 }
 

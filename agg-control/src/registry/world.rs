@@ -105,6 +105,8 @@ impl World {
             name: self.name.clone(),
             size: self.size(),
             missing: self.missing(),
+            queued: false,
+            priority: 0,
             age: now.saturating_duration_since(self.opened),
         }
     }

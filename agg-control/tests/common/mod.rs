@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use agg_control::{
-    ControlClient, ControlConfig, ControlError, ControlServer, Member, Registered, Registration, fresh_nonce,
-    serve,
+    ControlClient, ControlConfig, ControlError, ControlServer, Member, OnLost, Policy, Registered,
+    Registration, fresh_nonce, serve,
 };
 
 use self::plane::FakePlane;
@@ -43,14 +43,21 @@ pub(crate) fn request(world: &str, size: u32, rank: u32) -> Registration {
     Registration {
         world: world.into(),
         size,
-        rank,
+        ranks: vec![rank],
+        child: false,
         nonce: fresh_nonce(),
         endpoints: vec![SocketAddr::from(([127, 0, 0, 1], 5000 + rank as u16))],
         max_datagram: 1472,
         receive_buffer: 0,
+        slot_memory: None,
         lanes: None,
         window: None,
+        policy: Policy::All,
+        on_lost: OnLost::Abort,
+        weight: 1,
+        priority: 0,
         wait: TIMEOUT,
+        resume: None,
     }
 }
 
@@ -74,10 +81,16 @@ pub(crate) fn job(server: &ControlServer, world: &str, size: u32) -> (Registered
         .into_iter()
         .map(|rank| rank.join().unwrap().expect("the world is complete"))
         .collect();
-    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    for (member, answer) in (0..).zip(&answers) {
+        let expected = Registered {
+            member,
+            ..answers[0].clone()
+        };
+        assert_eq!(*answer, expected, "all get the same answer, but for their number");
+    }
     let member = |request: &Registration| Member {
         key: answers[0].key,
-        rank: request.rank,
+        rank: request.rank(),
         nonce: request.nonce,
     };
     (answers[0].clone(), requests.iter().map(member).collect())

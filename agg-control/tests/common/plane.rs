@@ -1,10 +1,12 @@
 //! A data plane without packets, which remembers what it was told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use agg_control::{
-    AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters, slot_memory,
+    AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ShardCounters, Uplink,
 };
 
 /// Bytes per shard.
@@ -14,6 +16,8 @@ pub(crate) struct FakePlane {
     pub(crate) capabilities: Capabilities,
     pub(crate) jobs: Mutex<BTreeMap<u64, JobSpec>>,
     pub(crate) aborted: Mutex<Vec<AbortReason>>,
+    pub(crate) suspended: Mutex<BTreeSet<u64>>,
+    pub(crate) excluded: Mutex<Vec<(u64, u8)>>,
     pub(crate) broken: bool,
 }
 
@@ -34,6 +38,8 @@ impl FakePlane {
             capabilities,
             jobs: Mutex::default(),
             aborted: Mutex::default(),
+            suspended: Mutex::default(),
+            excluded: Mutex::default(),
             broken: false,
         }
     }
@@ -57,11 +63,28 @@ impl DataPlane for FakePlane {
         if self.broken {
             return Err(AdmitError::TooManyJobs { limit: 3 });
         }
-        assert!(
-            self.jobs.lock().unwrap().insert(job.key, job.clone()).is_none(),
-            "key given twice"
-        );
+        let mut jobs = self.jobs.lock().unwrap();
+        let suspended = self.suspended.lock().unwrap().remove(&job.key);
+        assert_eq!(jobs.contains_key(&job.key), suspended, "key given twice");
+        jobs.insert(job.key, job.clone());
         Ok(())
+    }
+
+    fn suspend(&self, key: u64) {
+        assert!(
+            self.jobs.lock().unwrap().contains_key(&key),
+            "suspends an unknown job"
+        );
+        self.suspended.lock().unwrap().insert(key);
+    }
+
+    fn exclude(&self, key: u64, member: u8) {
+        let jobs = self.jobs.lock().unwrap();
+        assert!(
+            usize::from(member) < jobs[&key].members.len(),
+            "excludes an unknown member"
+        );
+        self.excluded.lock().unwrap().push((key, member));
     }
 
     fn abort(&self, key: u64, reason: &AbortReason) {
@@ -74,6 +97,7 @@ impl DataPlane for FakePlane {
 
     fn release(&self, key: u64) {
         assert!(self.jobs.lock().unwrap().remove(&key).is_some(), "released twice");
+        self.suspended.lock().unwrap().remove(&key);
     }
 
     fn counters(&self) -> Vec<ShardCounters> {
@@ -91,8 +115,26 @@ impl DataPlane for FakePlane {
             .lock()
             .unwrap()
             .values()
-            .map(|job| slot_memory(job.lanes, job.window))
+            .map(JobSpec::memory_per_shard)
             .sum();
         MEMORY - used
+    }
+
+    fn lags(&self, key: u64) -> Vec<MemberLag> {
+        let jobs = self.jobs.lock().unwrap();
+        let members = jobs.get(&key).map_or(0, |job| job.members.len() as u64);
+        let lag = |member| MemberLag {
+            chunks: 10 * member,
+            waiting: Duration::from_millis(member),
+        };
+        (0..members).map(lag).collect()
+    }
+
+    fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
+        let port = |shard| SocketAddr::new(parent_data.ip(), self.capabilities.base_port + shard);
+        Ok(Uplink {
+            endpoints: (0..self.capabilities.shards).map(port).collect(),
+            max_datagram: 1472,
+        })
     }
 }

@@ -216,6 +216,6 @@ fn the_status_shows_what_each_rank_does() {
     assert_eq!(status.total, [("merged".to_string(), 21)]);
     assert_eq!(
         status.description.memory_used(),
-        crate::slot_memory(job.lanes, job.window)
+        crate::slot_memory(job.lanes, job.window, 2)
     );
 }

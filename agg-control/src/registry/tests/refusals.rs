@@ -49,14 +49,14 @@ fn names_are_short_and_printable() {
 fn sizes_and_ranks_are_within_bounds() {
     assert_eq!(
         alone(|r| r.size = 0),
-        "the world 'x' has 0 ranks: 1 to 64 are possible"
+        "the world 'x' has 0 ranks: 1 to 4096 are possible"
     );
     assert_eq!(
-        alone(|r| r.size = 65),
-        "the world 'x' has 65 ranks: 1 to 64 are possible"
+        alone(|r| r.size = 4097),
+        "the world 'x' has 4097 ranks: 1 to 4096 are possible"
     );
     assert_eq!(
-        alone(|r| r.rank = 4),
+        alone(|r| r.ranks = vec![4]),
         "rank 4 is outside of the world 'x' of 4: ranks are 0 to 3"
     );
     assert_eq!(
@@ -148,7 +148,7 @@ fn an_ipv4_caller_on_an_ipv6_socket_is_the_same_address() {
         .register(&request("x", 1, 0), mapped, bench.now)
         .unwrap();
     assert_eq!(
-        bench.plane.jobs.lock().unwrap().values().next().unwrap().members[0][0],
+        bench.plane.jobs.lock().unwrap().values().next().unwrap().members[0].endpoints[0],
         address("10.0.0.1:5000")
     );
 }
@@ -201,8 +201,8 @@ fn ranks_agree() {
 #[test]
 fn a_rank_is_taken_once() {
     assert_eq!(
-        second(|r| (r.rank, r.endpoints[0], r.endpoints[1]) =
-            (0, address("10.0.0.1:6000"), address("10.0.0.1:6001"))),
+        second(|r| (r.ranks, r.endpoints[0], r.endpoints[1]) =
+            (vec![0], address("10.0.0.1:6000"), address("10.0.0.1:6001"))),
         "rank 0 of the world 'x' is already registered by another process (10.0.0.1:5000): if this is a second \
          world, give it another name"
     );
@@ -234,7 +234,7 @@ fn a_job_that_does_not_fit_is_refused_to_all_its_ranks() {
     });
     assert_eq!(
         outcome.unwrap_err().to_string(),
-        "the world 'x' needs 17563648 bytes per shard (lanes 256, window 8192), 8388608 are free: request a smaller \
+        "the world 'x' needs 17825792 bytes per shard (lanes 256, window 8192), 8388608 are free: request a smaller \
          window or wait for other jobs to end"
     );
     assert_eq!(bench.plane.admitted(), 0);

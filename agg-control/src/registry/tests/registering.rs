@@ -9,17 +9,17 @@ fn a_complete_world_gets_the_same_answer_and_the_data_plane_its_members() {
     let mut bench = Bench::new();
     let job = bench.start("x", 3).unwrap();
     assert_ne!(job.key, 0);
-    assert_eq!((job.epoch, job.ranks, job.streams), (7, 3, 2));
+    assert_eq!((job.epoch, job.workers, job.streams), (7, 3, 2));
     // 4 MiB hold 3 x 512 packets of 2304 bytes; 256 is the most that is chosen.
     assert_eq!((job.lanes, job.window), (352, 256));
     let jobs = bench.plane.jobs.lock().unwrap();
     let spec = &jobs[&job.key];
-    assert_eq!(spec.members[2], request("x", 3, 2).endpoints);
+    assert_eq!(spec.members[2].endpoints, request("x", 3, 2).endpoints);
     assert_eq!(
         (spec.lanes, spec.window, spec.streams, spec.name.as_str()),
         (352, 256, 2, "x")
     );
-    assert_eq!(spec.memory_per_shard(), slot_memory(352, 256));
+    assert_eq!(spec.memory_per_shard(), slot_memory(352, 256, 2));
 }
 
 #[test]
@@ -100,7 +100,10 @@ fn a_retry_after_the_start_gets_the_same_answer() {
     let mut bench = Bench::new();
     let job = bench.start("x", 2).unwrap();
     let again = bench.register(&request("x", 2, 1)).unwrap();
-    assert_eq!(bench.registry.poll(again).unwrap().unwrap(), job);
+    assert_eq!(
+        bench.registry.poll(again).unwrap().unwrap(),
+        Registered { member: 1, ..job }
+    );
     assert_eq!(bench.plane.admitted(), 1);
     let mut moved = request("x", 2, 1);
     moved.endpoints[0].set_port(7000);
