@@ -109,7 +109,8 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         (self.heads.as_mut(), self.values.as_mut())
     }
 
-    /// Takes a job in: reserves and empties its slots.
+    /// Takes a job in: reserves and empties its slots. A suspended job of the same key is replaced; it stays as it was
+    /// where there is an error.
     pub fn admit(&mut self, config: &JobConfig) -> Result<(), AdmitError> {
         if config.members.is_empty() || config.members.iter().any(|member| member.set.is_empty()) {
             return Err(AdmitError::Members);
@@ -118,13 +119,14 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             return Err(AdmitError::Window(config.window));
         }
         check_policy(config)?;
-        if config.key == 0 || self.jobs.contains_key(&config.key) {
+        let suspended = self.jobs.get(&config.key).map(|entry| entry.job.suspended);
+        if config.key == 0 || suspended == Some(false) {
             return Err(AdmitError::Key);
         }
         let (heads, values) = (self.heads.as_ref().len(), self.values.as_ref().len());
-        let taken = self.taken();
+        let taken = self.taken(Some(config.key));
         let extent = pool::place(config, &taken, heads, values)?;
-        if self.jobs.len() == MAX_JOBS {
+        if self.jobs.len() == MAX_JOBS && suspended.is_none() {
             return Err(AdmitError::Jobs(MAX_JOBS));
         }
         if let Some(heads) = self.heads.as_mut().get_mut(extent.heads.clone()) {
@@ -189,9 +191,10 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         self.jobs.swap_remove(&key);
     }
 
-    fn taken(&self) -> Vec<Extent, MAX_JOBS> {
+    /// What the jobs but `without` hold.
+    fn taken(&self, without: Option<u64>) -> Vec<Extent, MAX_JOBS> {
         let mut taken = Vec::new();
-        for entry in self.jobs.values() {
+        for (_, entry) in self.jobs.iter().filter(|(key, _)| Some(**key) != without) {
             // Always has room. `collect` would panic where it has not, and the compiler cannot tell.
             let _ = taken.push(entry.extent.clone());
         }
@@ -201,7 +204,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
     /// Bytes of slot memory that the next job is sure to get.
     pub fn largest_free(&self) -> u64 {
         let (heads, values) = (self.heads.as_ref().len(), self.values.as_ref().len());
-        pool::largest_free(&self.taken(), heads, values)
+        pool::largest_free(&self.taken(None), heads, values)
     }
 
     fn heads_of(&self, key: u64) -> Option<(&Entry, &[Head])> {

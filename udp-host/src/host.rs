@@ -1,8 +1,8 @@
 //! A running host.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -73,7 +73,7 @@ impl UdpHost {
         };
         let shards = ports
             .into_iter()
-            .map(|port| Some(Shard::new(port, slots.aggregator(epoch)?)));
+            .map(|port| Some(Shard::new(port, slots.aggregator()?)));
         let shards = shards.collect::<Option<Vec<_>>>().ok_or_else(too_large)?;
         let plane = Arc::new(Plane {
             shards,
@@ -81,7 +81,6 @@ impl UdpHost {
             memory_per_shard: slots.bytes(),
             base_port,
             closing: AtomicBool::new(false),
-            taken: Mutex::default(),
         });
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&plane) as Arc<dyn DataPlane>;
         let control = agg_control::serve(config.control_addr, data_plane, config.control.clone())
@@ -184,7 +183,7 @@ impl Pool {
     /// As many slots of the smallest common chunk size as fit; larger ones leave some heads unused.
     fn of(bytes: u64) -> Self {
         let lanes = Lanes::L256.count();
-        let heads = (bytes / (slot_memory(1, lanes as u64) / 2)).max(2) as usize;
+        let heads = (bytes / slot_memory(1, lanes as u64, 1)).max(2) as usize;
         Self {
             heads,
             lanes: heads * lanes,
@@ -196,9 +195,8 @@ impl Pool {
     }
 
     /// An aggregator over memory of this size; `None` where it cannot be had.
-    fn aggregator(&self, epoch: Epoch) -> Option<crate::simd::ShardAggregator> {
+    fn aggregator(&self) -> Option<crate::simd::ShardAggregator> {
         Some(Aggregator::new(
-            epoch,
             filled(Head::VACANT, self.heads)?,
             filled(0, self.lanes)?,
         ))

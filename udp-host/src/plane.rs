@@ -1,19 +1,21 @@
 //! The host as the control service sees it.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use agg_control::{
-    AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, ShardCounters,
+    AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ParentSpec,
+    ShardCounters, Uplink,
 };
 use agg_core::wire::{NO_MEMBER, packet_len};
-use agg_core::{Abort, AbortCause, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, pool};
+use agg_core::{Abort, AbortCause, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Parent, Policy};
 
-use udp_io::path_payload;
+use udp_io::{local_ip_towards, path_payload};
 
-use crate::shard::Shard;
+use crate::shard::{Route, Shard};
 
-/// The shards of one host, and what of their memory is taken.
+/// The shards of one host.
 pub(crate) struct Plane {
     pub(crate) shards: Vec<Shard>,
     pub(crate) epoch: Epoch,
@@ -21,44 +23,61 @@ pub(crate) struct Plane {
     pub(crate) base_port: u16,
     /// The host stops: jobs that are ended now stay, so that their ranks can be told.
     pub(crate) closing: AtomicBool,
-    /// Bytes taken on each shard, by job.
-    pub(crate) taken: Mutex<Vec<(u64, u16, u64)>>,
+}
+
+/// The core's word for a policy; its memory is settled by the job's generations.
+fn policy(policy: agg_control::Policy) -> Policy {
+    match policy {
+        agg_control::Policy::All => Policy::All,
+        agg_control::Policy::Quorum { members, grace, .. } => Policy::Quorum {
+            members,
+            grace: u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX),
+        },
+    }
+}
+
+fn parent(parent: &ParentSpec, stream: usize) -> Option<Parent> {
+    Some(Parent {
+        source: Endpoint::from(*parent.endpoints.get(stream)?),
+        member: parent.member,
+        epoch: Epoch(parent.epoch),
+    })
 }
 
 impl Plane {
     /// Whether a job holds slots.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self
-            .taken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
+        self.shards.iter().any(|shard| !shard.lock().routes.is_empty())
     }
 
     fn job_config(job: &JobSpec, stream: usize) -> Result<JobConfig, AdmitError> {
         let lanes = Lanes::from_count(job.lanes)
             .ok_or_else(|| AdmitError::Other(format!("{} lanes is no chunk size of this host", job.lanes)))?;
-        let members = job.members.iter().enumerate().map(|(rank, endpoints)| {
-            let source = endpoints.get(stream).copied()?;
+        let members = job.members.iter().enumerate().map(|(number, member)| {
+            let source = member.endpoints.get(stream).copied()?;
             Some(Member {
                 source: Endpoint::from(source),
-                set: MemberSet::single(rank as u8),
-                workers: 1,
+                set: MemberSet::single(number as u8),
+                workers: member.workers,
             })
         });
         let members: Option<Vec<Member>> = members.collect();
         let members = members.and_then(|members| members.as_slice().try_into().ok());
         let members = members.ok_or_else(|| {
             AdmitError::Other(format!(
-                "{} ranks with an address a stream do not fit",
+                "{} members with an address a stream do not fit",
                 job.members.len()
             ))
         })?;
         Ok(JobConfig {
             key: job.key,
+            epoch: Epoch(job.epoch),
             members,
             lanes,
             window: job.window,
+            generations: job.generations,
+            policy: policy(job.policy),
+            parent: job.parent.as_ref().and_then(|spec| parent(spec, stream)),
         })
     }
 
@@ -67,7 +86,7 @@ impl Plane {
         for shard in &self.shards {
             let mut state = shard.lock();
             state.aggregator.release(key);
-            state.addresses.remove(&key);
+            state.routes.remove(&key);
         }
     }
 
@@ -76,22 +95,28 @@ impl Plane {
     fn reachable(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
         let local = self.shards[stream].port.local_addr();
         let needed = packet_len(usize::from(job.lanes));
-        for (rank, endpoint) in job
+        let members = job
             .members
             .iter()
-            .enumerate()
-            .filter_map(|(r, e)| Some((r, *e.get(stream)?)))
+            .map(|member| (name(&member.ranks), member.endpoints.get(stream)));
+        let parent = job
+            .parent
+            .iter()
+            .map(|parent| ("the parent".to_owned(), parent.endpoints.get(stream)));
+        for (who, endpoint) in members
+            .chain(parent)
+            .filter_map(|(who, endpoint)| Some((who, *endpoint?)))
         {
             if endpoint.is_ipv4() != local.is_ipv4() {
                 return Err(AdmitError::Other(format!(
-                    "rank {rank} is at {endpoint}, but packets are received on {local}: give an aggregator address of \
-                     the same family"
+                    "{who} is at {endpoint}, but packets are received on {local}: give an aggregator address of the \
+                     same family"
                 )));
             }
             match path_payload(endpoint) {
                 Ok(carried) if carried < needed => {
                     return Err(AdmitError::Other(format!(
-                        "chunks of {} lanes need datagrams of {needed} bytes, the way to rank {rank} at {endpoint} carries \
+                        "chunks of {} lanes need datagrams of {needed} bytes, the way to {who} at {endpoint} carries \
                          {carried}: request fewer lanes, or raise the MTU of the aggregator's interface",
                         job.lanes
                     )));
@@ -99,7 +124,7 @@ impl Plane {
                 Ok(_) => {}
                 Err(error) => {
                     return Err(AdmitError::Other(format!(
-                        "there is no way to rank {rank} at {endpoint}: {error}"
+                        "there is no way to {who} at {endpoint}: {error}"
                     )));
                 }
             }
@@ -109,21 +134,34 @@ impl Plane {
 
     fn admit_to(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
         let config = Self::job_config(job, stream)?;
-        self.reachable(job, stream)?;
         let mut state = self.shards[stream].lock();
         state.aggregator.admit(&config).map_err(|error| match error {
             agg_core::AdmitError::Memory { needed, free } => AdmitError::OutOfMemory { needed, free },
             agg_core::AdmitError::Jobs(limit) => AdmitError::TooManyJobs { limit },
             other => AdmitError::Other(format!("the job cannot run here: {other:?}")),
         })?;
-        let addresses = job
+        let members = job
             .members
             .iter()
-            .filter_map(|endpoints| endpoints.get(stream))
+            .filter_map(|member| member.endpoints.get(stream))
             .copied()
             .collect();
-        state.addresses.insert(job.key, addresses);
+        let parent = job
+            .parent
+            .as_ref()
+            .and_then(|parent| parent.endpoints.get(stream))
+            .copied();
+        state.routes.insert(job.key, Route { members, parent });
         Ok(())
+    }
+}
+
+/// A member as its ranks: `rank 3`, or `the aggregator of ranks 4 to 7`.
+fn name(ranks: &[u32]) -> String {
+    match ranks {
+        [rank] => format!("rank {rank}"),
+        [first, .., last] => format!("the aggregator of ranks {first} to {last}"),
+        [] => "an aggregator without ranks".to_owned(),
     }
 }
 
@@ -158,23 +196,42 @@ impl DataPlane for Plane {
 
     fn admit(&self, job: &JobSpec) -> Result<(), AdmitError> {
         let streams = usize::from(job.streams).min(self.shards.len());
+        let replaces = self.shards[0].lock().routes.contains_key(&job.key);
+        for stream in 0..streams {
+            self.reachable(job, stream)?;
+        }
         for stream in 0..streams {
             if let Err(error) = self.admit_to(job, stream) {
-                self.forget(job.key);
+                // What is replaced has the same size, so that it fits wherever the first shard's did.
+                if !replaces {
+                    self.forget(job.key);
+                }
                 return Err(error);
             }
         }
-        let bytes = pool::slot_memory(u64::from(job.window), u64::from(job.lanes));
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.push((job.key, job.streams, bytes));
         tracing::info!(
             world = job.name,
-            ranks = job.members.len(),
+            members = job.members.len(),
+            workers = job.workers,
             lanes = job.lanes,
             window = job.window,
+            generations = job.generations,
+            epoch = job.epoch,
             "admitted"
         );
         Ok(())
+    }
+
+    fn suspend(&self, key: u64) {
+        for shard in &self.shards {
+            shard.lock().aggregator.suspend(key);
+        }
+    }
+
+    fn exclude(&self, key: u64, member: u8) {
+        for shard in &self.shards {
+            shard.lock().aggregator.exclude(key, member);
+        }
     }
 
     fn abort(&self, key: u64, reason: &AbortReason) {
@@ -198,10 +255,6 @@ impl DataPlane for Plane {
             return;
         }
         self.forget(key);
-        self.taken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(taken, _, _)| *taken != key);
     }
 
     fn counters(&self) -> Vec<ShardCounters> {
@@ -220,16 +273,44 @@ impl DataPlane for Plane {
     }
 
     fn free_memory(&self) -> u64 {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = |shard: u16| -> u64 {
-            taken
-                .iter()
-                .filter(|(_, streams, _)| shard < *streams)
-                .map(|(_, _, bytes)| bytes)
-                .sum()
-        };
-        let fullest = (0..self.shards.len() as u16).map(used).max().unwrap_or(0);
-        self.memory_per_shard.saturating_sub(fullest)
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().aggregator.largest_free())
+            .min()
+            .unwrap_or(0)
+    }
+
+    fn lags(&self, key: u64) -> Vec<MemberLag> {
+        let mut worst: Vec<MemberLag> = Vec::new();
+        for shard in &self.shards {
+            let lags = shard.lock().aggregator.lags(key, shard.now());
+            worst.resize(worst.len().max(lags.len()), MemberLag::default());
+            for (worst, lag) in worst.iter_mut().zip(lags) {
+                worst.chunks = worst.chunks.max(lag.chunks);
+                worst.waiting = worst.waiting.max(Duration::from_nanos(lag.waiting));
+            }
+        }
+        worst
+    }
+
+    fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
+        let no_way = |error| format!("there is no way to the parent's data address {parent_data}: {error}");
+        let towards = local_ip_towards(parent_data).map_err(no_way)?;
+        let max_datagram = path_payload(parent_data).map_err(no_way)?;
+        let endpoints = self.shards.iter().map(|shard| {
+            let local = shard.port.local_addr();
+            if !local.ip().is_unspecified() && local.ip() != towards {
+                return Err(format!(
+                    "the parent at {parent_data} is reached from {towards}, but packets are received on {local} only: \
+                     set data_addr to {towards} or to all addresses"
+                ));
+            }
+            Ok(SocketAddr::new(towards, local.port()))
+        });
+        Ok(Uplink {
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+            max_datagram: max_datagram as u32,
+        })
     }
 }
 
@@ -240,10 +321,10 @@ mod tests {
     /// The control service sizes jobs without knowing the core.
     #[test]
     fn both_sides_count_slot_memory_alike() {
-        for (lanes, window) in [(256, 2), (352, 256), (8192, 16)] {
+        for (lanes, window, generations) in [(256, 2, 2), (352, 256, 2), (8192, 16, 64)] {
             assert_eq!(
-                agg_control::slot_memory(lanes, window),
-                pool::slot_memory(u64::from(window), u64::from(lanes))
+                agg_control::slot_memory(lanes, window, generations),
+                agg_core::pool::slot_memory(u64::from(window), u64::from(lanes), u64::from(generations))
             );
         }
     }

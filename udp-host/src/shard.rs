@@ -24,6 +24,7 @@ pub(crate) const MAX_PACKET: usize = packet_len(Lanes::L8192.count());
 
 pub(crate) struct Shard {
     pub(crate) port: UdpPort,
+    clock: Instant,
     state: Mutex<State>,
 }
 
@@ -31,17 +32,26 @@ pub(crate) struct Shard {
 /// time; the control service takes it for a registration.
 pub(crate) struct State {
     pub(crate) aggregator: ShardAggregator,
-    /// Where the results of each job go, by its key.
-    pub(crate) addresses: HashMap<u64, Vec<SocketAddr>>,
+    /// Where the packets of each job go, by its key.
+    pub(crate) routes: HashMap<u64, Route>,
+}
+
+/// Where the packets of a job go.
+pub(crate) struct Route {
+    /// Results and Wants.
+    pub(crate) members: Vec<SocketAddr>,
+    /// The sums of a leaf.
+    pub(crate) parent: Option<SocketAddr>,
 }
 
 impl Shard {
     pub(crate) fn new(port: UdpPort, aggregator: ShardAggregator) -> Self {
         Self {
             port,
+            clock: Instant::now(),
             state: Mutex::new(State {
                 aggregator,
-                addresses: HashMap::new(),
+                routes: HashMap::new(),
             }),
         }
     }
@@ -50,9 +60,13 @@ impl Shard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time that the aggregator is told.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
     /// Receives, aggregates and sends until told to stop.
     pub(crate) fn run(&self, stop: &AtomicBool) -> io::Result<()> {
-        let start = Instant::now();
         let mut received = RecvBatch::new(&self.port, MAX_PACKET);
         let mut sending = SendBatch::new(MAX_PACKET, TRAINS);
         let mut out = vec![0; MAX_PACKET];
@@ -61,19 +75,21 @@ impl Shard {
                 self.port.wait_readable(STOP_INTERVAL)?;
                 continue;
             }
-            let now = start.elapsed().as_nanos() as u64;
+            let now = self.now();
             let mut state = self.lock();
-            let State {
-                aggregator,
-                addresses,
-            } = &mut *state;
+            let State { aggregator, routes } = &mut *state;
             for (source, packet) in received.packets() {
                 match simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out) {
                     Verdict::Quiet => {}
                     Verdict::Reply { len } => self.port.send(&mut sending, source, &out[..len])?,
                     Verdict::Broadcast { key, len } => {
-                        let members = addresses.get(&key).map_or(&[][..], Vec::as_slice);
+                        let members = routes.get(&key).map_or(&[][..], |route| &route.members);
                         self.port.send_to_all(&mut sending, members, &out[..len])?;
+                    }
+                    Verdict::Forward { key, len } => {
+                        if let Some(parent) = routes.get(&key).and_then(|route| route.parent) {
+                            self.port.send(&mut sending, parent, &out[..len])?;
+                        }
                     }
                 }
             }
