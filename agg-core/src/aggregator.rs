@@ -12,6 +12,7 @@ use crate::key_hash::BuildKeyHash;
 use crate::pool::{self, Extent};
 use crate::round::{GENERATIONS, MAX_GENERATIONS};
 use crate::slot::{Arrival, Head, Outcome, mark_past};
+use crate::spill::{Frames, StoreRequest, frame_mut};
 use crate::wire::{Flags, HEADER_LEN, Header, Invalid, Kind, NO_MEMBER, Refusal};
 use crate::{
     Abort, AdmitError, Counter, Counters, Endpoint, Epoch, Exponent, JobConfig, Lanes, MAX_MEMBERS, Member,
@@ -62,6 +63,8 @@ struct Entry {
     members: Vec<Member, MAX_MEMBERS>,
     lanes: Lanes,
     extent: Extent,
+    /// Where it has fewer frames than generations.
+    frames: Option<Frames>,
 }
 
 /// An aggregator over borrowed or owned slot memory: `H` holds heads, `V` holds lanes (boxed slices, arrays, …).
@@ -145,14 +148,20 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             generations: config.generations,
             policy: config.policy,
             parent: config.parent,
+            spills: config.frames.is_some(),
             suspended: false,
             abort: None,
         };
+        let frames = config.frames.map(|frames| {
+            let values = self.values.as_mut().get_mut(extent.values.clone());
+            Frames::new(frames, values.unwrap_or_default(), config.lanes.count())
+        });
         let entry = Entry {
             job,
             members: config.members.clone(),
             lanes: config.lanes,
             extent,
+            frames,
         };
         self.jobs
             .insert(config.key, entry)
@@ -292,6 +301,8 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             values,
             header: &header,
             rest,
+            frames: entry.frames.as_mut(),
+            counters: &mut self.counters,
             job: &mut entry.job,
             sender: member.map_or(MemberSet::EMPTY, |member| member.set),
             down,
@@ -309,6 +320,87 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         verdict
     }
 
+    /// What is to be asked of the host's store next: to be called after packets were handled, until there is no more.
+    pub fn store_request(&mut self) -> Option<StoreRequest<'_>> {
+        // First which job, then its request: a request borrows the memory.
+        let waits = |entry: &Entry| entry.frames.as_ref().is_some_and(Frames::has_requests);
+        let (&key, entry) = self.jobs.iter_mut().find(|(_, entry)| waits(entry))?;
+        let (lanes, extent) = (entry.lanes, entry.extent.clone());
+        let frames = entry.frames.as_mut()?;
+        let heads = self.heads.as_ref().get(extent.heads)?;
+        let values = self.values.as_ref().get(extent.values)?;
+        frames.request(key, heads, values, lanes.count(), &mut self.counters)
+    }
+
+    /// The store has what [`StoreAction::Put`](crate::StoreAction::Put) gave it.
+    pub fn stored(&mut self, key: u64, place: u32, round: Round, set: MemberSet) {
+        let Some((entry, heads, values)) = self.parts(key) else {
+            return;
+        };
+        let lanes = entry.lanes.count();
+        if let Some(frames) = entry.frames.as_mut() {
+            frames.stored(heads, values, lanes, place, (round, set));
+        }
+    }
+
+    /// The store's answer to [`StoreAction::Get`](crate::StoreAction::Get). The verdict is as that of [`Self::handle`].
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of the answer, and where to write"
+    )]
+    pub fn recalled(
+        &mut self,
+        key: u64,
+        place: u32,
+        round: Round,
+        set: MemberSet,
+        sums: &[i32],
+        now: Nanos,
+        out: &mut [u8],
+    ) -> Verdict {
+        let Some((entry, heads, values)) = self.parts(key) else {
+            return Verdict::Quiet;
+        };
+        let mut counters = Counters::default();
+        let recall = Recall {
+            entry,
+            heads,
+            values,
+            counters: &mut counters,
+            key,
+            place,
+            sum: (round, set),
+            now,
+        };
+        let (counter, verdict) = match recall.entry.lanes {
+            Lanes::L16 => recall.run::<16>(sums, out),
+            Lanes::L256 => recall.run::<256>(sums, out),
+            Lanes::L352 => recall.run::<352>(sums, out),
+            Lanes::L848 => recall.run::<848>(sums, out),
+            Lanes::L2048 => recall.run::<2048>(sums, out),
+            Lanes::L8192 => recall.run::<8192>(sums, out),
+        };
+        counters.add(counter);
+        self.counters.merge(&counters);
+        verdict
+    }
+
+    /// A job's store is gone, with all that it held: the members are asked for that again (R-SPILL-4).
+    pub fn store_lost(&mut self, key: u64) {
+        if let Some((entry, heads, values)) = self.parts(key)
+            && let Some(frames) = entry.frames.as_mut()
+        {
+            frames.lost(heads, values, entry.lanes.count());
+        }
+    }
+
+    fn parts(&mut self, key: u64) -> Option<(&mut Entry, &mut [Head], &mut [i32])> {
+        let entry = self.jobs.get_mut(&key)?;
+        let heads = self.heads.as_mut().get_mut(entry.extent.heads.clone())?;
+        let values = self.values.as_mut().get_mut(entry.extent.values.clone())?;
+        Some((entry, heads, values))
+    }
+
     #[inline(always)]
     fn quiet(&mut self, counter: Counter) -> Verdict {
         self.counters.add(counter);
@@ -323,6 +415,8 @@ struct Place<'a> {
     header: &'a Header,
     rest: &'a [u8],
     job: &'a mut Job,
+    frames: Option<&'a mut Frames>,
+    counters: &'a mut Counters,
     /// The set of the member that sent it.
     sender: MemberSet,
     /// It came from the parent.
@@ -350,11 +444,48 @@ impl Place<'_> {
             mark_past(generations.unwrap_or_default(), header.round, self.sender);
         }
         let index = first + header.round.generation(job.generations);
+        let Some(frames) = self.frames else {
+            let head = self.heads.get_mut(index);
+            let values = frame_mut::<N>(self.values, index as u32);
+            let (Some(head), Some(values)) = (head, values) else {
+                return (Counter::DroppedSlot, Verdict::Quiet);
+            };
+            let arrival = Arrival {
+                header,
+                values: arrived,
+            };
+            let outcome = if self.down {
+                head.accept_down(values, job, arrival, self.now)
+            } else {
+                head.accept(values, job, arrival, self.now)
+            };
+            if job.policy.keeps_history() {
+                job.late = head.late_after(outcome, self.sender, job);
+            }
+            return emit(outcome, head, values, job, header, out);
+        };
+        let frame = frames.find::<N>(
+            self.heads,
+            self.values,
+            index,
+            header,
+            arrived.is_some(),
+            self.counters,
+        );
+        let Some(frame) = frame else {
+            frames.request_put(self.heads, self.now);
+            let asks = self.heads.get_mut(index).is_some_and(|head| {
+                let asks = head.ask_without_frame(header, self.now);
+                asks && emit_header(&head.want(header.key, job.epoch, header.slot), out).is_some()
+            });
+            let want = Verdict::Broadcast {
+                key: header.key,
+                len: HEADER_LEN,
+            };
+            return (Counter::DroppedMemory, if asks { want } else { Verdict::Quiet });
+        };
         let head = self.heads.get_mut(index);
-        let values = self
-            .values
-            .get_mut(index * N..)
-            .and_then(|values| values.first_chunk_mut::<N>());
+        let values = frame_mut::<N>(self.values, frame as u32);
         let (Some(head), Some(values)) = (head, values) else {
             return (Counter::DroppedSlot, Verdict::Quiet);
         };
@@ -362,15 +493,68 @@ impl Place<'_> {
             header,
             values: arrived,
         };
-        let outcome = if self.down {
-            head.accept_down(values, job, arrival, self.now)
-        } else {
-            head.accept(values, job, arrival, self.now)
-        };
-        if job.policy.keeps_history() {
-            job.late = head.late_after(outcome, self.sender, job);
+        let before = (head.waits_near(), head.sum());
+        let outcome = head.accept(values, job, arrival, self.now);
+        if head.sum() != before.1 {
+            head.cancel_putting();
         }
-        emit(outcome, head, values, job, header, out)
+        if matches!(outcome, Outcome::Recall) {
+            frames.request_get(index);
+        }
+        let emitted = emit(outcome, head, values, job, header, out);
+        frames.after::<N>(self.heads, self.values, index, before.0, self.now);
+        emitted
+    }
+}
+
+/// The store's answer beside its job's slot memory.
+struct Recall<'a> {
+    entry: &'a mut Entry,
+    heads: &'a mut [Head],
+    values: &'a mut [i32],
+    counters: &'a mut Counters,
+    key: u64,
+    place: u32,
+    sum: (Round, MemberSet),
+    now: Nanos,
+}
+
+impl Recall<'_> {
+    /// R-SPILL-3: adds the store's part, and lets the slot go if it is whole.
+    fn run<const N: usize>(self, sums: &[i32], out: &mut [u8]) -> (Counter, Verdict) {
+        let (job, index) = (&self.entry.job, self.place as usize);
+        let unwanted = (Counter::Duplicate, Verdict::Quiet);
+        let (Some(frames), Some(head)) = (self.entry.frames.as_mut(), self.heads.get(index)) else {
+            return unwanted;
+        };
+        if sums.len() != N || !head.lacks(self.sum.0, self.sum.1) {
+            return unwanted;
+        }
+        let waited = head.waits_near();
+        if head.frame() == crate::slot::NO_FRAME
+            && frames
+                .assign::<N>(self.heads, self.values, index, self.counters)
+                .is_none()
+        {
+            frames.request_put(self.heads, self.now);
+            return (Counter::DroppedMemory, Verdict::Quiet);
+        }
+        let Some(head) = self.heads.get_mut(index) else {
+            return unwanted;
+        };
+        let Some(values) = frame_mut::<N>(self.values, head.frame()) else {
+            return unwanted;
+        };
+        head.take_back();
+        for (value, sum) in values.iter_mut().zip(sums) {
+            *value = value.wrapping_add(*sum);
+        }
+        let slot = index.checked_div(usize::from(job.generations)).unwrap_or(0) as u16;
+        let arrival = head.result(self.key, job.epoch, slot);
+        let outcome = head.settle_recalled(job, self.now);
+        let emitted = emit(outcome, head, values, job, &arrival, out);
+        frames.after::<N>(self.heads, self.values, index, waited, self.now);
+        emitted
     }
 }
 
@@ -405,6 +589,7 @@ fn emit<const N: usize>(
             Counter::Wanted,
             emit_header(&head.want(key, epoch, slot), out).map(broadcast),
         ),
+        Outcome::Recall => return (Counter::Merged, Verdict::Quiet),
         Outcome::HeldBack => (
             Counter::HeldBack,
             emit_header(&head.held_back(arrival, epoch), out).map(reply),
@@ -447,6 +632,11 @@ fn check_policy(config: &JobConfig) -> Result<(), AdmitError> {
             MAX_GENERATIONS
         }
     };
+    if let Some(frames) = config.frames
+        && (frames < 2 || config.parent.is_some() || config.policy.keeps_history())
+    {
+        return Err(AdmitError::Frames(frames));
+    }
     if !config.generations.is_power_of_two() || !(GENERATIONS..=most).contains(&config.generations) {
         return Err(AdmitError::Generations(config.generations));
     }

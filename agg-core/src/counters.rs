@@ -42,6 +42,12 @@ counters! {
     ResultsForwarded = "results_sent_to_parent",
     /// Contributions that wait until slower members have moved on.
     HeldBack = "contributions_held_back",
+    /// Sums that wait, put into the store.
+    Spilled = "sums_put_into_store",
+    /// Sums asked back from the store.
+    Recalled = "sums_recalled_from_store",
+    /// Results that were forgotten for the memory they took: who lacks one gets it from another member.
+    Evicted = "results_forgotten",
     /// Contributions already held, nothing to do.
     Duplicate = "duplicates",
     /// Contributions that took the place of part of what they hold.
@@ -80,6 +86,8 @@ counters! {
     DroppedDirection = "dropped_wrong_direction",
     /// Packets dropped: a set that this member must not send, or a result nobody asked for.
     DroppedSet = "dropped_forbidden_set",
+    /// Contributions dropped: no memory was free for them at that moment.
+    DroppedMemory = "dropped_no_free_frame",
     /// Packets dropped: a slot outside the job's window.
     DroppedSlot = "dropped_bad_slot",
 }

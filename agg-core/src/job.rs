@@ -114,6 +114,9 @@ pub struct JobConfig {
     pub policy: Policy,
     /// The next level; `None` at the root.
     pub parent: Option<Parent>,
+    /// Chunks of near memory, where they are fewer than window times generations: the host has a store for the rest
+    /// (R-SPILL). Not at a leaf, and not under a quorum.
+    pub frames: Option<u32>,
 }
 
 /// Why a job was aborted.
@@ -157,6 +160,8 @@ pub enum AdmitError {
     Window(u16),
     /// The generations are no power of two from 2 to 64, or more than 2 without a quorum.
     Generations(u16),
+    /// Fewer than 2 frames, or a store at a leaf or under a quorum.
+    Frames(u32),
     /// A quorum of no member or of more than there are, or at a leaf.
     Policy(Policy),
     /// The key is 0 or taken.
@@ -192,6 +197,8 @@ pub struct Job {
     pub policy: Policy,
     /// The next level; `None` at the root.
     pub parent: Option<Parent>,
+    /// It has fewer frames than generations, and a store (R-SPILL).
+    pub spills: bool,
     /// The members are to register again (R-REFORM-1).
     pub suspended: bool,
     /// Set when the job was aborted.

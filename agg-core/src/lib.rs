@@ -23,6 +23,7 @@ pub mod policy;
 pub mod pool;
 pub mod round;
 pub mod slot;
+pub mod spill;
 pub mod wire;
 pub mod worker;
 
@@ -34,6 +35,7 @@ pub use member_set::MemberSet;
 pub use operation::{OpKind, Operation};
 pub use policy::Policy;
 pub use round::{Epoch, Round};
+pub use spill::{StoreAction, StoreRequest};
 pub use worker::{Failure, Tensor, Worker, WorkerConfig};
 
 /// Time in nanoseconds from an origin of the host's choice; it must not run backwards.

@@ -22,7 +22,8 @@ pub const fn slot_memory(window: u64, lanes: u64, generations: u64) -> u64 {
 /// Finds room for a job among the extents that are taken, in a pool of `heads` heads and `values` lanes.
 pub fn place(job: &JobConfig, taken: &[Extent], heads: usize, values: usize) -> Result<Extent, AdmitError> {
     let generations = usize::from(job.window) * usize::from(job.generations);
-    let lanes = generations * job.lanes.count();
+    let frames = job.frames.map_or(generations, |frames| frames as usize);
+    let lanes = frames.saturating_mul(job.lanes.count());
     let heads_gap = Gap::find(
         taken.iter().map(|extent| extent.heads.clone()),
         heads,
@@ -35,11 +36,7 @@ pub fn place(job: &JobConfig, taken: &[Extent], heads: usize, values: usize) -> 
             values: values..values + lanes,
         }),
         (heads, values) => Err(AdmitError::Memory {
-            needed: slot_memory(
-                u64::from(job.window),
-                job.lanes.count() as u64,
-                u64::from(job.generations),
-            ),
+            needed: (generations * size_of::<Head>() + lanes.saturating_mul(size_of::<i32>())) as u64,
             free: heads.bytes(size_of::<Head>(), generations) + values.bytes(size_of::<i32>(), lanes),
         }),
     }

@@ -78,6 +78,7 @@ impl Plane {
             generations: job.generations,
             policy: policy(job.policy),
             parent: job.parent.as_ref().and_then(|spec| parent(spec, stream)),
+            frames: None,
         })
     }
 

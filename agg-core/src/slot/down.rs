@@ -50,15 +50,7 @@ impl Head {
     #[inline(always)]
     fn want_from_parent(&mut self, job: &Job, header: &Header, now: Nanos) -> Outcome {
         if self.state == State::Vacant || header.round.is_after(self.round) {
-            self.open(header.round, State::Asked, now);
-            self.set = MemberSet::EMPTY;
-            self.workers = 0;
-            self.flags = Flags::NONE;
-            self.op = header.op;
-            self.op_seq = header.op_seq;
-            self.scale = header.scale;
-            self.next = header.next;
-            self.wanted_at = now;
+            self.open_empty(header, now);
             return Outcome::Want;
         }
         if self.round != header.round {
@@ -83,7 +75,7 @@ impl Head {
                 self.wanted_at = now;
                 Outcome::Want
             }
-            State::Vacant | State::ConflictingOperation | State::ConflictingScale => {
+            State::Vacant | State::Recalling | State::ConflictingOperation | State::ConflictingScale => {
                 Outcome::Quiet(Counter::Duplicate)
             }
         }

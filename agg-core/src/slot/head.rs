@@ -5,12 +5,16 @@ use crate::job::Parent;
 use crate::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
 use crate::{Epoch, Exponent, MemberSet, Nanos, Round};
 
+/// No frame: the values, if there are any, are in the store.
+pub const NO_FRAME: u32 = u32::MAX;
+
 /// All that a generation of a slot holds besides its values: one cache line.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[repr(C)]
 pub struct Head {
     pub(super) set: MemberSet,
-    /// The members that have moved on to a later round (R-QUORUM-2).
+    /// Under a quorum the members that have moved on to a later round (R-QUORUM-2); in a job with a store, which has no
+    /// quorum, those of `set` whose values are there (R-SPILL-2).
     pub(super) past: MemberSet,
     pub(super) op: u64,
     /// When the first arrival of this round came.
@@ -26,6 +30,10 @@ pub struct Head {
     pub(super) flags: Flags,
     /// The member whose contribution made the conflict.
     pub(super) offender: u8,
+    /// The store was asked to keep the values, and has not answered.
+    pub(super) putting: bool,
+    /// In a job with frames, where the values are.
+    pub(super) frame: u32,
 }
 
 impl Default for Head {
@@ -35,7 +43,7 @@ impl Default for Head {
 }
 
 impl Head {
-    /// A generation that was never used.
+    /// A generation that was never used. (Memory of zeros is one, too, in a job whose generations have values of their own.)
     pub const VACANT: Self = Self {
         set: MemberSet::EMPTY,
         past: MemberSet::EMPTY,
@@ -50,6 +58,8 @@ impl Head {
         state: State::Vacant,
         flags: Flags::NONE,
         offender: 0,
+        putting: false,
+        frame: NO_FRAME,
     };
 
     /// Begins a round: nothing of an earlier one counts any more.
@@ -57,8 +67,23 @@ impl Head {
     pub(super) fn open(&mut self, round: Round, state: State, now: Nanos) {
         self.round = round;
         self.past = MemberSet::EMPTY;
+        self.putting = false;
         self.opened_at = now;
         self.state = state;
+    }
+
+    /// Begins a round of which nothing is here, and asks for it.
+    #[inline(always)]
+    pub(super) fn open_empty(&mut self, header: &Header, now: Nanos) {
+        self.open(header.round, State::Asked, now);
+        self.set = MemberSet::EMPTY;
+        self.workers = 0;
+        self.flags = Flags::NONE;
+        self.op = header.op;
+        self.op_seq = header.op_seq;
+        self.scale = header.scale;
+        self.next = header.next;
+        self.wanted_at = now;
     }
 
     #[inline(always)]
@@ -173,7 +198,8 @@ impl Head {
     /// The members of `expected` that this generation waits for or keeps its result for, and since when.
     pub(crate) fn behind(&self, expected: MemberSet, keeps_history: bool) -> (MemberSet, Nanos) {
         let behind = match self.state {
-            State::Merging | State::Asked => expected.without(self.set),
+            // An empty set is no sum that waits: a parent asked, or a result was forgotten.
+            State::Merging | State::Asked if !self.set.is_empty() => expected.without(self.set),
             State::Complete if keeps_history => expected.without(self.set.union(self.past)),
             _ => MemberSet::EMPTY,
         };

@@ -6,8 +6,9 @@
 
 mod down;
 mod head;
+mod storage;
 
-pub use head::Head;
+pub use head::{Head, NO_FRAME};
 
 use crate::wire::{Flags, Header, Refusal};
 use crate::{Counter, Job, MemberSet, Nanos};
@@ -28,6 +29,8 @@ enum State {
     Asked,
     /// At a leaf: the local set is full and went up; the parent's result is waited for (R-LEAF-1).
     Full,
+    /// The set is full, and a part of its values is awaited from the store (R-SPILL-3).
+    Recalling,
     /// The values are final until the slot is recycled (R-SLOT-1).
     Complete,
     /// The members disagree on the operation (R-OP-4).
@@ -55,6 +58,8 @@ pub enum Outcome {
     Forward(Counter),
     /// The result goes to the parent, which asked (R-LEAF-4).
     ForwardResult,
+    /// The store's part of the values is needed (R-SPILL-3).
+    Recall,
     /// The slot's history is full: the sender learns which members are behind (R-QUORUM-3).
     HeldBack,
 }
@@ -107,6 +112,7 @@ impl Head {
         match self.state {
             State::Complete => return Outcome::Replay,
             State::Full => return self.duplicate_when_full(header, now),
+            State::Recalling => return self.duplicate_when_recalling(header, now),
             State::ConflictingOperation => return Outcome::Refuse(Refusal::Operation),
             State::ConflictingScale => return Outcome::Refuse(Refusal::Scale),
             State::Asked | State::Merging | State::Vacant => {}
@@ -155,6 +161,7 @@ impl Head {
         self.op_seq = header.op_seq;
         self.scale = header.scale;
         self.next = header.next;
+        self.past = MemberSet::EMPTY;
         if let Some(arrived) = arrival.values {
             for (value, bytes) in values.iter_mut().zip(arrived) {
                 *value = i32::from_le_bytes(*bytes);
@@ -208,6 +215,16 @@ impl Head {
         Outcome::Forward(Counter::ForwardedAgain)
     }
 
+    /// R-SPILL-3: the store's answer may have been lost.
+    #[inline(always)]
+    fn duplicate_when_recalling(&mut self, header: &Header, now: Nanos) -> Outcome {
+        if !header.flags.has(Flags::RESEND) || now.wrapping_sub(self.wanted_at) < WANT_INTERVAL {
+            return Outcome::Quiet(Counter::Duplicate);
+        }
+        self.wanted_at = now;
+        Outcome::Recall
+    }
+
     /// R-QUORUM-3: the generation that the arrival needs is still somebody's only way to its result.
     #[inline(always)]
     fn hold_back(&mut self, header: &Header) -> Outcome {
@@ -251,6 +268,11 @@ impl Head {
         if !self.is_due(job, now) {
             return Outcome::Quiet(counter);
         }
+        if job.spills && !self.past.is_empty() {
+            self.state = State::Recalling;
+            self.wanted_at = now;
+            return Outcome::Recall;
+        }
         if job.parent.is_some() {
             self.state = State::Full;
             self.wanted_at = now;
@@ -258,6 +280,14 @@ impl Head {
         }
         self.state = State::Complete;
         Outcome::Release(Counter::Completed)
+    }
+
+    /// The store's part of the values is here again and was added (R-SPILL-3).
+    pub(crate) fn settle_recalled(&mut self, job: &Job, now: Nanos) -> Outcome {
+        if self.state == State::Recalling {
+            self.state = State::Asked;
+        }
+        self.settle(job, Counter::Merged, now)
     }
 
     /// Whether the policy lets the slot go with what it holds.

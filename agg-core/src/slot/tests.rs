@@ -14,6 +14,7 @@ const JOB: Job = Job {
     generations: 2,
     policy: Policy::All,
     parent: None,
+    spills: false,
     suspended: false,
     abort: None,
 };

@@ -27,19 +27,22 @@ where
             return;
         }
         if self.resend_at().is_some_and(|due| now >= due) {
-            for count in 0..self.rtt.back_off() {
+            // What the aggregator has said to hold waits for others: a few such resends ask after them, and find out if it
+            // has lost it since.
+            let mut asks = (self.config.window / 8).max(1);
+            for _ in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
                 let state = &mut self.slots.as_mut()[usize::from(slot)];
                 let held = state
                     .present
                     .is_some_and(|present| present.contains(self.config.member));
-                // What the aggregator has said to hold waits for others: one such resend a time asks after them.
-                if held && count > 0 {
+                if held && asks == 0 {
                     state.sent_at = now;
                     self.in_flight.remove(self.slots.as_mut(), slot);
                     self.in_flight.push_back(self.slots.as_mut(), slot);
                     continue;
                 }
+                asks -= u16::from(held);
                 self.stats.resent_timeout += 1;
                 self.requeue(slot);
             }

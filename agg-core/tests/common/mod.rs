@@ -9,7 +9,7 @@ use agg_core::slot::Head;
 use agg_core::worker::SlotState;
 use agg_core::{
     Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Policy,
-    Tensor, Verdict, Worker, WorkerConfig, pool,
+    Round, StoreAction, Tensor, Verdict, Worker, WorkerConfig, pool,
 };
 
 pub const KEY: u64 = 0x5eed;
@@ -90,7 +90,19 @@ enum To {
     Worker(usize),
 }
 
+/// A store for sums that wait: what it was given, by place, and what it will say, by time.
+#[derive(Default)]
+pub struct Store {
+    kept: BTreeMap<u32, (Round, MemberSet, Vec<i32>)>,
+    says: BTreeMap<(u64, u64), (u32, Round, MemberSet, Option<Vec<i32>>)>,
+    pub put: u64,
+    pub got: u64,
+}
+
 pub struct Cluster {
+    pub store: Store,
+    /// What this worker sends takes so much longer, in ns.
+    pub slow: Option<(usize, u64)>,
     pub workers: Vec<TestWorker>,
     pub aggregator: TestAggregator,
     pub alive: bool,
@@ -112,6 +124,15 @@ pub fn endpoint(member: usize) -> Endpoint {
 }
 
 pub fn aggregator(members: usize, window: u16, epoch: u32) -> TestAggregator {
+    aggregator_with_frames(members, window, epoch, None)
+}
+
+pub fn aggregator_with_frames(
+    members: usize,
+    window: u16,
+    epoch: u32,
+    frames: Option<u32>,
+) -> TestAggregator {
     let slots = usize::from(window) * 2;
     let mut aggregator = Aggregator::new(vec![Head::VACANT; slots], vec![0; slots * LANES]);
     let members = (0..members)
@@ -131,6 +152,7 @@ pub fn aggregator(members: usize, window: u16, epoch: u32) -> TestAggregator {
             generations: GENERATIONS,
             policy: Policy::All,
             parent: None,
+            frames,
         })
         .unwrap();
     aggregator
@@ -153,6 +175,8 @@ impl Cluster {
         let states = || vec![SlotState::default(); usize::from(window)];
         let kept = || vec![0; usize::from(window) * LANES];
         Self {
+            store: Store::default(),
+            slow: None,
             workers: (0..members)
                 .map(|m| Worker::new(config(m), states(), kept()).unwrap())
                 .collect(),
@@ -185,7 +209,11 @@ impl Cluster {
             if self.random.chance(self.weather.loss) {
                 continue;
             }
-            let arrival = self.now + 10_000 + self.random.below(self.weather.jitter);
+            let slow = self
+                .slow
+                .filter(|(worker, _)| *worker == from && matches!(to, To::Aggregator));
+            let slower = slow.map_or(0, |(_, slower)| slower);
+            let arrival = self.now + 10_000 + slower + self.random.below(self.weather.jitter);
             self.order += 1;
             self.wire
                 .insert((arrival, self.order), (from, to, bytes.to_vec()));
@@ -243,7 +271,13 @@ impl Cluster {
                 .filter_map(Worker::next_timeout)
                 .min()
                 .expect("someone waits");
+            let said = self.store.says.first_key_value().map(|(key, _)| *key);
+            let before = |key: Option<(u64, u64)>| key.map_or(u64::MAX, |key| key.0);
             match arrival {
+                _ if said.is_some_and(|said| said.0 <= timeout.min(before(arrival))) => {
+                    self.now = self.now.max(before(said));
+                    self.hear_store(&said.unwrap());
+                }
                 Some(key) if key.0 <= timeout => {
                     self.now = self.now.max(key.0);
                     let (from, to, bytes) = self.wire.remove(&key).unwrap();
@@ -279,19 +313,75 @@ impl Cluster {
             }
             To::Aggregator if self.alive => {
                 let mut out = [0; 56 + 4 * LANES];
-                match self.aggregator.handle(bytes, &endpoint(from), self.now, &mut out) {
-                    Verdict::Quiet => {}
-                    Verdict::Forward { .. } => panic!("a root has no parent"),
-                    Verdict::Reply { len } => self.send(from, To::Worker(from), &out[..len]),
-                    Verdict::Broadcast { len, .. } => {
-                        for worker in 0..self.workers.len() {
-                            self.send(from, To::Worker(worker), &out[..len]);
-                        }
-                    }
-                }
+                let verdict = self.aggregator.handle(bytes, &endpoint(from), self.now, &mut out);
+                self.act(verdict, from, &out);
+                self.ask_store();
             }
             To::Aggregator => {}
         }
+    }
+
+    fn act(&mut self, verdict: Verdict, from: usize, out: &[u8]) {
+        match verdict {
+            Verdict::Quiet => {}
+            Verdict::Forward { .. } => panic!("a root has no parent"),
+            Verdict::Reply { len } => self.send(from, To::Worker(from), &out[..len]),
+            Verdict::Broadcast { len, .. } => {
+                for worker in 0..self.workers.len() {
+                    self.send(from, To::Worker(worker), &out[..len]);
+                }
+            }
+        }
+    }
+
+    /// Passes requests on to the store; it loses some, as the network loses packets.
+    fn ask_store(&mut self) {
+        while let Some(request) = self.aggregator.store_request() {
+            let (place, round, set) = (request.place, request.round, request.set);
+            let answer = match request.action {
+                StoreAction::Put(values) => {
+                    self.store.kept.insert(place, (round, set, values.to_vec()));
+                    self.store.put += 1;
+                    None
+                }
+                StoreAction::Get => match self.store.kept.get(&place) {
+                    Some((kept_round, kept_set, values)) if (*kept_round, *kept_set) == (round, set) => {
+                        self.store.got += 1;
+                        Some(values.clone())
+                    }
+                    _ => continue,
+                },
+            };
+            if !self.random.chance(self.weather.loss) {
+                let at = self.now + 5_000 + self.random.below(self.weather.jitter);
+                self.order += 1;
+                self.store
+                    .says
+                    .insert((at, self.order), (place, round, set, answer));
+            }
+        }
+    }
+
+    fn hear_store(&mut self, key: &(u64, u64)) {
+        let (place, round, set, values) = self.store.says.remove(key).unwrap();
+        match values {
+            None => self.aggregator.stored(KEY, place, round, set),
+            Some(values) => {
+                let mut out = [0; 56 + 4 * LANES];
+                let verdict = self
+                    .aggregator
+                    .recalled(KEY, place, round, set, &values, self.now, &mut out);
+                self.act(verdict, 0, &out);
+            }
+        }
+        self.ask_store();
+    }
+
+    /// The store dies with all it holds, and is there again, empty.
+    pub fn lose_store(&mut self) {
+        self.store.kept.clear();
+        self.store.says.clear();
+        self.aggregator.store_lost(KEY);
     }
 
     pub fn count(&self, counter: Counter) -> u64 {
