@@ -70,17 +70,34 @@ impl RecvBatch {
         self.oversized
     }
 
+    /// Kernel buffers that the last receive filled: a packet each or, with GRO, a train.
+    pub fn buffers(&self) -> usize {
+        self.filled.len()
+    }
+
+    /// Bytes in the packets of the last receive.
+    pub fn bytes(&self) -> usize {
+        self.filled.iter().map(|filled| filled.len).sum()
+    }
+
+    /// Replaces the contents by what has arrived at `port`, as [`Port::recv`](crate::Port::recv) does, but fills at most
+    /// `buffers` kernel buffers (at least one): see [`buffers`](Self::buffers).
+    #[inline]
+    pub fn recv_some(&mut self, port: &UdpPort, buffers: usize) -> io::Result<usize> {
+        self.fill_from(port, buffers)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.filled.clear();
     }
 
-    /// Replaces the contents by what `port` has received; returns the number of packets.
-    pub(crate) fn fill_from(&mut self, port: &UdpPort) -> io::Result<usize> {
+    /// Replaces the contents by what `port` has received, in at most `limit` buffers; returns the number of packets.
+    pub(crate) fn fill_from(&mut self, port: &UdpPort, limit: usize) -> io::Result<usize> {
         self.clear();
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let received = loop {
             let mut parts = self.storage.chunks_exact_mut(self.stride);
-            let count = parts.len().min(BATCH_SIZE);
+            let count = parts.len().min(BATCH_SIZE).min(limit.max(1));
             let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
                 array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
             match port
