@@ -24,6 +24,8 @@ pub struct RecvBatch {
     filled: Vec<Filled>,
     max_packet: usize,
     oversized: u64,
+    buffers: usize,
+    bytes: usize,
 }
 
 /// Packets of one source, next to each other in the storage.
@@ -51,6 +53,8 @@ impl RecvBatch {
             filled: Vec::with_capacity(BATCH_SIZE),
             max_packet,
             oversized: 0,
+            buffers: 0,
+            bytes: 0,
         }
     }
 
@@ -70,14 +74,15 @@ impl RecvBatch {
         self.oversized
     }
 
-    /// Kernel buffers that the last receive filled: a packet each or, with GRO, a train.
+    /// Kernel buffers that the last receive took something from: a packet each or, with GRO, a train. Those that were
+    /// too long or empty count too, as they took the same time.
     pub fn buffers(&self) -> usize {
-        self.filled.len()
+        self.buffers
     }
 
-    /// Bytes in the packets of the last receive.
+    /// Bytes that the last receive copied.
     pub fn bytes(&self) -> usize {
-        self.filled.iter().map(|filled| filled.len).sum()
+        self.bytes
     }
 
     /// Replaces the contents by what has arrived at `port`, as [`Port::recv`](crate::Port::recv) does, but fills at most
@@ -89,6 +94,7 @@ impl RecvBatch {
 
     pub(crate) fn clear(&mut self) {
         self.filled.clear();
+        (self.buffers, self.bytes) = (0, 0);
     }
 
     /// Replaces the contents by what `port` has received, in at most `limit` buffers; returns the number of packets.
@@ -111,8 +117,10 @@ impl RecvBatch {
                 Err(e) => return Err(e),
             }
         };
+        self.buffers = received;
         let mut packets = 0;
         for (index, meta) in metas[..received].iter().enumerate() {
+            self.bytes += meta.len;
             let count = meta.len.div_ceil(meta.stride.max(1));
             if meta.stride > self.max_packet {
                 self.oversized += count as u64;

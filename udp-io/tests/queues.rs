@@ -149,7 +149,8 @@ fn a_port_with_queues_is_not_shared_by_accident() {
 
 #[test]
 fn a_full_queue_costs_the_others_no_packet() {
-    const VICTIM: usize = 200;
+    // A queue holds them even where the kernel grants little.
+    const VICTIM: usize = 100;
     let small = QueueConfig {
         buffers: PortConfig {
             receive_buffer: 1 << 20,
@@ -161,16 +162,16 @@ fn a_full_queue_costs_the_others_no_packet() {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let send = |packet: &[u8]| peer.send_to(packet, port.local_addr()).unwrap();
     // Several times what a queue holds, to the queue of byte 0 and to that of foreign packets; byte 1 in between.
-    for i in 0..20 * VICTIM {
+    for i in 0..40 * VICTIM {
         send(&packet(0, 1400));
         send(&[0xff; 1400]);
-        if i % 20 == 0 {
+        if i % 40 == 0 {
             send(&packet(1, 1000));
         }
     }
     let got = lens(&port);
     assert!(
-        got[0] < 20 * VICTIM && got[1] < 20 * VICTIM,
+        got[0] < 40 * VICTIM && got[1] < 40 * VICTIM,
         "they overflowed: {got:?}"
     );
     assert!(got[0] < got[1], "queue 0 holds less: {got:?}");
