@@ -19,13 +19,16 @@ pub struct ServeArgs {
     /// Where shard 0 receives, over UDP; shard s is on the s-th port after it [default: 0.0.0.0:4601].
     #[arg(long, value_name = "IP:PORT")]
     pub data_addr: Option<SocketAddr>,
-    /// Threads, each with a socket and slots of its own [default: 1].
+    /// Threads, each with a port and slots of its own [default: 1].
     #[arg(long, value_name = "N")]
     pub shards: Option<u16>,
+    /// Receive queues of each shard, 2 to 64: jobs in different ones lose no packets to each other [default: 8].
+    #[arg(long, value_name = "N")]
+    pub queues: Option<u16>,
     /// Slot memory of each shard, in MiB, allocated at the start [default: 64].
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
-    /// Receive buffer of each shard's socket, in KiB [default: 8192].
+    /// Receive buffer of each of a shard's queues, in KiB [default: 8192].
     #[arg(long, value_name = "KIB")]
     pub receive_buffer: Option<usize>,
 }
@@ -43,6 +46,7 @@ impl ServeArgs {
         config.control_addr = self.control_addr.unwrap_or(config.control_addr);
         config.data_addr = self.data_addr.unwrap_or(config.data_addr);
         config.shards = self.shards.unwrap_or(config.shards);
+        config.queues = self.queues.unwrap_or(config.queues);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         config.receive_buffer_kib = self.receive_buffer.unwrap_or(config.receive_buffer_kib);
         Ok(config)

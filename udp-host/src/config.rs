@@ -19,11 +19,14 @@ pub struct HostConfig {
     pub control_addr: SocketAddr,
     /// Where shard 0 receives (UDP); port 0: the kernel chooses.
     pub data_addr: SocketAddr,
-    /// Shards: threads, each with a socket and slots of its own.
+    /// Shards: threads, each with a port and slots of its own.
     pub shards: u16,
+    /// Receive queues of each shard, 2 to 64, a socket each: one for packets of no job, the jobs have the others. Jobs in
+    /// different queues lose no packets to each other's load.
+    pub queues: u16,
     /// Slot memory of each shard in MiB, allocated at the start.
     pub memory_mib: u64,
-    /// Receive buffer of each shard's socket in KiB; the kernel may grant less (`net.core.rmem_max`).
+    /// Receive buffer of each of a shard's queues in KiB; the kernel may grant less (`net.core.rmem_max`).
     pub receive_buffer_kib: usize,
     /// Settings of the control service.
     pub control: ControlConfig,
@@ -36,6 +39,7 @@ impl Default for HostConfig {
             control_addr: SocketAddr::new(any, DEFAULT_CONTROL_PORT),
             data_addr: SocketAddr::new(any, DEFAULT_DATA_PORT),
             shards: 1,
+            queues: 8,
             memory_mib: 64,
             receive_buffer_kib: 8 << 10,
             control: ControlConfig::default(),

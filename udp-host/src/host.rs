@@ -10,14 +10,18 @@ use agg_control::{ControlServer, DataPlane, ShardCounters};
 use agg_core::pool::slot_memory;
 use agg_core::slot::Head;
 use agg_core::{Aggregator, Epoch, Lanes};
-use udp_io::{PortConfig, UdpPort};
+use udp_io::{MAX_QUEUES, PortConfig, QueueConfig, QueuedPort};
 
 use crate::plane::Plane;
+use crate::queues::STEERING;
 use crate::shard::Shard;
 use crate::{HostConfig, HostError};
 
 /// How long a host that stops goes on refusing packets: a little more than a worker's longest resend timer (500 ms).
 const TELL_RANKS: Duration = Duration::from_millis(600);
+
+/// Receive buffer of the queue that no job has, in bytes: a train, so that the counters show that something came.
+const FOREIGN_BUFFER: usize = 64 << 10;
 
 /// A running aggregator. Dropping it stops it.
 pub struct UdpHost {
@@ -48,6 +52,12 @@ impl UdpHost {
             (1..=64).contains(&config.shards),
         )?;
         in_range(
+            "queues",
+            config.queues.into(),
+            "2 to 64",
+            (2..=MAX_QUEUES).contains(&usize::from(config.queues)),
+        )?;
+        in_range(
             "memory_mib",
             config.memory_mib,
             "1 to 65536",
@@ -64,6 +74,11 @@ impl UdpHost {
             return Err(HostError::Family { control, data });
         }
         let ports = bind_row(config)?;
+        if ports.iter().any(|port| port.queues().len() == 1) {
+            tracing::warn!(
+                "this system cannot sort packets into queues: jobs share one, and can crowd each other out"
+            );
+        }
         let base_port = ports.first().map_or(0, |port| port.local_addr().port());
         let epoch = epoch_now();
         let slots = Pool::of(config.memory_mib << 20);
@@ -132,12 +147,15 @@ impl UdpHost {
     /// One line about what was set up.
     pub fn summary(&self) -> String {
         let about = self.plane.describe();
+        let queues = self.plane.shards[0].port.queues().len();
         format!(
-            "control {}, data {} ({} shard{}), {:.1} MiB of slot memory a shard, receive buffer {} KiB, epoch {}",
+            "control {}, data {} ({} shard{}, {} queue{} each), {:.1} MiB of slot memory a shard, receive buffer {} KiB, epoch {}",
             self.control_addr,
             self.data_addr(),
             about.shards,
             if about.shards == 1 { "" } else { "s" },
+            queues,
+            if queues == 1 { "" } else { "s" },
             about.memory_per_shard as f64 / f64::from(1 << 20),
             about.receive_buffer >> 10,
             about.epoch,
@@ -219,16 +237,21 @@ fn epoch_now() -> Epoch {
     Epoch(now.saturating_sub(YEAR_2025).as_secs() as u32)
 }
 
-/// One socket a shard, on consecutive ports. Where the kernel chooses the first, the next ones may be taken: try
+/// One port a shard, on consecutive ports. Where the kernel chooses the first, the next ones may be taken: try
 /// other rows.
-fn bind_row(config: &HostConfig) -> Result<Vec<UdpPort>, HostError> {
+fn bind_row(config: &HostConfig) -> Result<Vec<QueuedPort>, HostError> {
     const ATTEMPTS: usize = 32;
-    let buffers = PortConfig {
-        receive_buffer: config.receive_buffer_kib << 10,
-        ..PortConfig::default()
+    let queues = QueueConfig {
+        queues: config.queues.into(),
+        steering: STEERING,
+        buffers: PortConfig {
+            receive_buffer: config.receive_buffer_kib << 10,
+            ..PortConfig::default()
+        },
+        foreign_buffer: FOREIGN_BUFFER,
     };
     let addr = config.data_addr;
-    let bind = |ip: IpAddr, port: u16| UdpPort::bind(SocketAddr::new(ip, port), &buffers);
+    let bind = |ip: IpAddr, port: u16| QueuedPort::bind(SocketAddr::new(ip, port), &queues);
     for _ in 0..ATTEMPTS {
         let first = bind(addr.ip(), addr.port())?;
         let base = first.local_addr().port();

@@ -1,7 +1,7 @@
 //! The Tributary aggregator behind ordinary UDP sockets: the embedded default, and a host without privileges.
 //!
-//! A [`UdpHost`] runs one thread a shard. Each owns one socket and one [`agg_core::Aggregator`]; what the core
-//! decides, it sends. Jobs are registered over gRPC ([`agg_control`]). All slot memory is allocated at the start.
+//! A [`UdpHost`] runs one thread a shard. Each owns one port and one [`agg_core::Aggregator`]; what the core
+//! decides, it sends. A port has several receive queues, so that a job's load fills that job's own ([`queue_of`]). Jobs are registered over gRPC ([`agg_control`]). All slot memory is allocated at the start.
 //!
 //! ```
 //! use udp_host::{HostConfig, UdpHost};
@@ -18,10 +18,13 @@ mod config;
 mod error;
 mod host;
 mod plane;
+mod queues;
 mod shard;
 mod simd;
+mod turns;
 
 pub use args::{ServeArgs, serve};
 pub use config::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, HostConfig};
 pub use error::HostError;
 pub use host::UdpHost;
+pub use queues::{queue_of, spread};

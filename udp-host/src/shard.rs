@@ -1,4 +1,4 @@
-//! One shard: a thread, a socket, an aggregator.
+//! One shard: a thread, a port with its queues, an aggregator.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use agg_core::wire::packet_len;
 use agg_core::{Endpoint, Lanes, Verdict};
-use udp_io::{Port, RecvBatch, SendBatch, UdpPort};
+use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
 
 use crate::simd::{self, ShardAggregator};
+use crate::turns::{Turns, Work};
 
 /// How long a shard sleeps at most before it looks whether it is to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
@@ -23,7 +24,7 @@ const TRAINS: usize = 32;
 pub(crate) const MAX_PACKET: usize = packet_len(Lanes::L8192.count());
 
 pub(crate) struct Shard {
-    pub(crate) port: UdpPort,
+    pub(crate) port: QueuedPort,
     clock: Instant,
     state: Mutex<State>,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Route {
 }
 
 impl Shard {
-    pub(crate) fn new(port: UdpPort, aggregator: ShardAggregator) -> Self {
+    pub(crate) fn new(port: QueuedPort, aggregator: ShardAggregator) -> Self {
         Self {
             port,
             clock: Instant::now(),
@@ -67,34 +68,56 @@ impl Shard {
 
     /// Receives, aggregates and sends until told to stop.
     pub(crate) fn run(&self, stop: &AtomicBool) -> io::Result<()> {
-        let mut received = RecvBatch::new(&self.port, MAX_PACKET);
+        let queues = self.port.queues();
+        let mut turns = Turns::new(queues.len());
+        let mut received = RecvBatch::new(&queues[0], MAX_PACKET);
         let mut sending = SendBatch::new(MAX_PACKET, TRAINS);
         let mut out = vec![0; MAX_PACKET];
         while !stop.load(Ordering::Relaxed) {
-            if self.port.recv(&mut received)? == 0 {
-                self.port.wait_readable(STOP_INTERVAL)?;
+            let Some(visit) = turns.next() else {
+                let patience = if turns.unfinished() {
+                    Duration::ZERO
+                } else {
+                    STOP_INTERVAL
+                };
+                turns.begin(self.port.wait(patience)?);
+                continue;
+            };
+            // Whichever socket sends, the source is the same.
+            let port = &queues[visit.queue];
+            let packets = received.recv_some(port, visit.buffers)?;
+            if received.buffers() == 0 {
+                turns.empty(visit.queue);
                 continue;
             }
+            // Also for what is empty or too long, and makes no packet.
+            let mut work = Work::of(packets.max(received.buffers()), received.bytes());
             let now = self.now();
             let mut state = self.lock();
             let State { aggregator, routes } = &mut *state;
             for (source, packet) in received.packets() {
                 match simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out) {
                     Verdict::Quiet => {}
-                    Verdict::Reply { len } => self.port.send(&mut sending, source, &out[..len])?,
+                    Verdict::Reply { len } => {
+                        work += Work::of(1, len);
+                        port.send(&mut sending, source, &out[..len])?;
+                    }
                     Verdict::Broadcast { key, len } => {
                         let members = routes.get(&key).map_or(&[][..], |route| &route.members);
-                        self.port.send_to_all(&mut sending, members, &out[..len])?;
+                        work += Work::of(members.len(), members.len() * len);
+                        port.send_to_all(&mut sending, members, &out[..len])?;
                     }
                     Verdict::Forward { key, len } => {
                         if let Some(parent) = routes.get(&key).and_then(|route| route.parent) {
-                            self.port.send(&mut sending, parent, &out[..len])?;
+                            work += Work::of(1, len);
+                            port.send(&mut sending, parent, &out[..len])?;
                         }
                     }
                 }
             }
             drop(state);
-            self.port.flush(&mut sending)?;
+            port.flush(&mut sending)?;
+            turns.charge(visit.queue, received.buffers(), work);
         }
         Ok(())
     }

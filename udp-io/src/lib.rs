@@ -32,21 +32,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A [`QueuedPort`] is one port with several receive queues, into which the kernel sorts packets: who floods one
+//! fills that one only.
+//!
 //! # What is not implemented
 //!
 //! - Windows: `quinn-udp` would do, the waiting here is `poll(2)`.
 //! - `sendmmsg`: one system call sends one train (up to 64 packets to one destination).
 //! - Explicit source addresses and ECN, which Tributary does not use.
 
-#![forbid(unsafe_code)]
+// `steering` alone has a line of it: no crate offers its socket option.
+#![deny(unsafe_code)]
 
 mod error;
 mod faults;
 mod path;
 mod port;
+mod queues;
 mod recv;
 mod send;
 mod socket;
+mod steering;
 mod train;
 mod transmit;
 mod wait;
@@ -55,9 +61,11 @@ pub use error::PortError;
 pub use faults::{FaultConfig, FaultCounts, FaultyPort, PortFaults, Probability, ProbabilityError};
 pub use path::{local_ip_towards, path_mtu, path_payload};
 pub use port::{Held, Port};
+pub use queues::{MAX_QUEUES, QueueConfig, QueueSet, QueuedPort};
 pub use recv::RecvBatch;
 pub use send::{PushError, SendBatch, SendCounts};
 pub use socket::{PortConfig, UdpPort};
+pub use steering::Steering;
 pub use wait::wait_any;
 
 /// The most bytes one IPv4 datagram can carry: 65535 less the IP and UDP headers. IPv6 could carry 20 more; one

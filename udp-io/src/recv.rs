@@ -24,6 +24,8 @@ pub struct RecvBatch {
     filled: Vec<Filled>,
     max_packet: usize,
     oversized: u64,
+    buffers: usize,
+    bytes: usize,
 }
 
 /// Packets of one source, next to each other in the storage.
@@ -51,6 +53,8 @@ impl RecvBatch {
             filled: Vec::with_capacity(BATCH_SIZE),
             max_packet,
             oversized: 0,
+            buffers: 0,
+            bytes: 0,
         }
     }
 
@@ -70,17 +74,36 @@ impl RecvBatch {
         self.oversized
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.filled.clear();
+    /// Kernel buffers that the last receive took something from: a packet each or, with GRO, a train. Those that were
+    /// too long or empty count too, as they took the same time.
+    pub fn buffers(&self) -> usize {
+        self.buffers
     }
 
-    /// Replaces the contents by what `port` has received; returns the number of packets.
-    pub(crate) fn fill_from(&mut self, port: &UdpPort) -> io::Result<usize> {
+    /// Bytes that the last receive copied.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Replaces the contents by what has arrived at `port`, as [`Port::recv`](crate::Port::recv) does, but fills at most
+    /// `buffers` kernel buffers (at least one): see [`buffers`](Self::buffers).
+    #[inline]
+    pub fn recv_some(&mut self, port: &UdpPort, buffers: usize) -> io::Result<usize> {
+        self.fill_from(port, buffers)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.filled.clear();
+        (self.buffers, self.bytes) = (0, 0);
+    }
+
+    /// Replaces the contents by what `port` has received, in at most `limit` buffers; returns the number of packets.
+    pub(crate) fn fill_from(&mut self, port: &UdpPort, limit: usize) -> io::Result<usize> {
         self.clear();
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let received = loop {
             let mut parts = self.storage.chunks_exact_mut(self.stride);
-            let count = parts.len().min(BATCH_SIZE);
+            let count = parts.len().min(BATCH_SIZE).min(limit.max(1));
             let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
                 array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
             match port
@@ -94,8 +117,10 @@ impl RecvBatch {
                 Err(e) => return Err(e),
             }
         };
+        self.buffers = received;
         let mut packets = 0;
         for (index, meta) in metas[..received].iter().enumerate() {
+            self.bytes += meta.len;
             let count = meta.len.div_ceil(meta.stride.max(1));
             if meta.stride > self.max_packet {
                 self.oversized += count as u64;

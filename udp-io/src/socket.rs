@@ -32,6 +32,17 @@ impl Default for PortConfig {
     }
 }
 
+/// Whether other sockets of this user may have the same port (`SO_REUSEPORT`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Never,
+    /// Those bound after this one. As it does not ask for sharing when it is bound itself, it is refused a port that
+    /// anyone has: so two processes cannot come to share one by accident, each taking part of the other's packets.
+    Later,
+    /// It is one of those.
+    Joins,
+}
+
 /// A bound, non-blocking UDP socket with segmentation offloads and IP fragmentation forbidden.
 ///
 /// Its operations are those of [`Port`].
@@ -51,7 +62,19 @@ impl UdpPort {
     /// The buffers are forced past the system's limits where the process may (`SO_RCVBUFFORCE`), else the kernel
     /// clips them to `net.core.rmem_max` and `wmem_max` silently: compare [`receive_buffer`](Self::receive_buffer).
     pub fn bind(addr: SocketAddr, config: &PortConfig) -> Result<UdpPort, PortError> {
+        Self::open(addr, config, Sharing::Never)
+    }
+
+    pub(crate) fn open(
+        addr: SocketAddr,
+        config: &PortConfig,
+        sharing: Sharing,
+    ) -> Result<UdpPort, PortError> {
         let failed = |action| move |source| PortError::new(addr, action, source);
+        let share = |socket: &Socket| {
+            sockopt::set_socket_reuseport(socket, true)
+                .map_err(|errno| PortError::new(addr, "share the port of a UDP socket", errno.into()))
+        };
         let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))
             .map_err(failed("open a UDP socket"))?;
         if addr.is_ipv6() {
@@ -59,7 +82,13 @@ impl UdpPort {
                 .set_only_v6(true)
                 .map_err(failed("restrict the socket to IPv6"))?;
         }
+        if sharing == Sharing::Joins {
+            share(&socket)?;
+        }
         socket.bind(&addr.into()).map_err(failed("bind a UDP socket"))?;
+        if sharing == Sharing::Later {
+            share(&socket)?;
+        }
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(failed("set up a UDP socket"))?;
         let receive_buffer = grant_receive_buffer(&socket, config.receive_buffer)
@@ -120,7 +149,7 @@ impl AsFd for UdpPort {
 impl Port for UdpPort {
     #[inline]
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.fill_from(self)
+        batch.fill_from(self, usize::MAX)
     }
 
     #[inline]

@@ -177,6 +177,26 @@ fn packets_longer_than_the_batch_are_counted_and_dropped() {
 }
 
 #[test]
+fn a_receive_takes_no_more_buffers_than_asked_and_tells_what_it_took() {
+    let (a, b) = (local(), local());
+    let mut out = SendBatch::new(300, 1);
+    for len in [100, 300, 0, 50] {
+        a.send(&mut out, b.local_addr(), &vec![1; len]).unwrap();
+        a.flush(&mut out).unwrap();
+    }
+    let mut arrived = RecvBatch::new(&b, 200);
+    let mut took = |buffers| {
+        let packets = arrived.recv_some(&b, buffers).unwrap();
+        (packets, arrived.buffers(), arrived.bytes())
+    };
+    assert_eq!(took(1), (1, 1, 100));
+    // One is too long, one is empty.
+    assert_eq!(took(2), (0, 2, if b.gro_segments() > 1 { 300 } else { 201 }));
+    assert_eq!(took(0), (1, 1, 50));
+    assert_eq!(took(9), (0, 0, 0));
+}
+
+#[test]
 fn an_address_in_use_says_what_to_do() {
     let taken = local();
     let addr = taken.local_addr();
