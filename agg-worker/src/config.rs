@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agg_control::ClientTls;
+use agg_control::{ClientTls, OnLost, Policy, Registration};
 use udp_io::FaultConfig;
 
 /// What a rank is told at its start. Every rank of a world must be given the same `world` and `size`.
@@ -12,10 +12,14 @@ pub struct Config {
     pub world: String,
     /// This rank, from 0.
     pub rank: u32,
-    /// Ranks in the world, 1 to 64.
+    /// Ranks in the world, 1 to 4096; an aggregator has at most 64 members, a tree of two levels 64 times as many.
     pub size: u32,
-    /// The aggregator's control address, `host:port`. `None`: this machine only, rank 0 starts an aggregator.
-    pub aggregator: Option<String>,
+    /// Control addresses, `host:port`, of the aggregator and of those that take over when it is lost, in this order; the
+    /// ranks of one aggregator all name the same. Empty: this machine only, rank 0 starts an aggregator.
+    pub aggregators: Vec<String>,
+    /// An aggregator that says nothing for this long while something is in flight is asked whether it is there, and if not,
+    /// left for the next. At most a third of `timeout`.
+    pub failover_after: Duration,
     /// An operation fails when no part of its result came for this long.
     pub timeout: Duration,
     /// How long to wait, at the start, for the aggregator to answer.
@@ -30,6 +34,14 @@ pub struct Config {
     pub window: Option<u32>,
     /// Streams, each a socket here and a shard there. `None`: as many as the aggregator has shards.
     pub streams: Option<u16>,
+    /// When a sum is complete; every rank must ask for the same. A job under a quorum moves to no other aggregator.
+    pub policy: Policy,
+    /// What becomes of the job when a rank is lost; every rank must ask for the same.
+    pub on_lost: OnLost,
+    /// Share of the aggregator's memory and time, 1 to 1000, against that of other worlds; every rank must ask for the same.
+    pub weight: u16,
+    /// Worlds that wait for memory are admitted in the order of this, highest first; every rank must ask for the same.
+    pub priority: u8,
     /// Receive buffer of each socket, in bytes; the kernel may grant less.
     pub receive_buffer: usize,
     /// Certificates, where the aggregator demands them.
@@ -45,7 +57,8 @@ impl Config {
             world: world.into(),
             rank,
             size,
-            aggregator: None,
+            aggregators: Vec::new(),
+            failover_after: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
             wait: Duration::from_secs(60),
@@ -53,18 +66,20 @@ impl Config {
             lanes: None,
             window: None,
             streams: None,
+            policy: Policy::All,
+            on_lost: OnLost::Abort,
+            weight: Registration::WEIGHT,
+            priority: 0,
             receive_buffer: 8 << 20,
             tls: None,
             faults: FaultConfig::default(),
         }
     }
 
-    /// The same, with an aggregator at `host:port`.
+    /// The same, with an aggregator at `host:port`: the first one, or one that takes over.
     #[must_use]
-    pub fn with_aggregator(self, address: impl Into<String>) -> Self {
-        Self {
-            aggregator: Some(address.into()),
-            ..self
-        }
+    pub fn with_aggregator(mut self, address: impl Into<String>) -> Self {
+        self.aggregators.push(address.into());
+        self
     }
 }

@@ -21,7 +21,7 @@ pub enum Error {
         reason: String,
     },
     /// An operation ended without a result. The communicator cannot be used any more.
-    #[error("rank {rank} of '{world}', aggregator {aggregator}: {failure}{detail}")]
+    #[error("rank {rank} of '{world}', aggregator {aggregator}: {text}{detail}")]
     Operation {
         /// The world.
         world: String,
@@ -31,6 +31,8 @@ pub enum Error {
         aggregator: SocketAddr,
         /// Why.
         failure: Box<Failure>,
+        /// The same in words, with ranks for the aggregator's members.
+        text: String,
         /// What the control service says about it; empty, or text that begins with a separator.
         detail: String,
     },

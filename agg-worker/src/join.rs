@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use agg_control::{Capabilities, ControlClient, Member, Registered, Registration, fresh_nonce};
+use agg_control::{
+    Capabilities, ControlClient, MOST_RANKS, Member, Policy, Registered, Registration, fresh_nonce,
+};
 use agg_core::wire::packet_len;
 use agg_core::worker::SlotState;
 use agg_core::{Epoch, Lanes, Worker, WorkerConfig};
 use udp_io::{PortConfig, UdpPort, local_ip_towards, path_payload};
 
+use crate::names::Members;
 use crate::port::WorkerPort;
 use crate::shared::Shared;
 use crate::stream::Stream;
@@ -38,9 +41,9 @@ pub(crate) fn join(config: Config) -> Result<Joined, Error> {
 }
 
 fn join_inner(config: Config) -> Result<Joined, String> {
-    if !(1..=64).contains(&config.size) {
+    if !(1..=MOST_RANKS).contains(&config.size) {
         return Err(format!(
-            "a world of {} ranks is not possible: give a size from 1 to 64",
+            "a world of {} ranks is not possible: give a size from 1 to {MOST_RANKS}",
             config.size
         ));
     }
@@ -98,6 +101,7 @@ fn join_inner(config: Config) -> Result<Joined, String> {
         data_addr,
         control,
         member,
+        members: Members(registered.members),
         streams,
         ports,
         turns: Turns::default(),
@@ -117,7 +121,7 @@ fn join_inner(config: Config) -> Result<Joined, String> {
 /// The configured aggregator, or the one of this machine, which rank 0 starts.
 #[cfg(feature = "embedded")]
 fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
-    if let Some(address) = &config.aggregator {
+    if let Some(address) = config.aggregators.first() {
         return Ok((address.clone(), None));
     }
     let control_addr = SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
@@ -136,7 +140,7 @@ fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
 
 #[cfg(not(feature = "embedded"))]
 fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
-    let address = config.aggregator.clone();
+    let address = config.aggregators.first().cloned();
     address
         .map(|address| (address, ()))
         .ok_or_else(|| "no aggregator is configured: give host:port".to_owned())
@@ -196,7 +200,8 @@ fn registration(
     Ok(Registration {
         world: config.world.clone(),
         size: config.size,
-        rank: config.rank,
+        ranks: vec![config.rank],
+        child: false,
         nonce: fresh_nonce(),
         endpoints: ports.iter().map(|port| port.local_addr()).collect(),
         max_datagram: max_datagram as u32,
@@ -207,7 +212,13 @@ fn registration(
             .unwrap_or(0),
         lanes: config.lanes,
         window: config.window,
+        slot_memory: None,
+        policy: config.policy,
+        on_lost: config.on_lost,
+        weight: config.weight,
+        priority: config.priority,
         wait: config.wait,
+        resume: None,
     })
 }
 
@@ -220,11 +231,12 @@ fn worker(
     let worker = WorkerConfig {
         key: registered.key,
         epoch: Epoch(registered.epoch),
-        member: config.rank as u8,
-        members: config.size as u8,
-        workers: config.size,
+        member: registered.member,
+        members: registered.members.len() as u8, // at most 64
+        workers: registered.workers,
         lanes,
         window: registered.window,
+        policy: policy(registered.policy),
         timeout: u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
         first_chunk: 0,
     };
@@ -232,4 +244,14 @@ fn worker(
     let kept = vec![0; window * lanes.count()].into_boxed_slice();
     Worker::new(worker, slots, kept)
         .map_err(|_| format!("the aggregator chose a window of {window}, which is no power of two"))
+}
+
+fn policy(policy: Policy) -> agg_core::Policy {
+    match policy {
+        Policy::All => agg_core::Policy::All,
+        Policy::Quorum { members, grace, .. } => agg_core::Policy::Quorum {
+            members,
+            grace: u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX),
+        },
+    }
 }

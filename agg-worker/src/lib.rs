@@ -20,6 +20,7 @@ mod config;
 mod element;
 mod error;
 mod join;
+mod names;
 mod pending;
 mod port;
 mod service;
@@ -29,6 +30,7 @@ mod stats;
 mod stream;
 mod turns;
 
+pub use agg_control::{OnLost, Policy};
 pub use communicator::Communicator;
 pub use config::Config;
 pub use element::{Buffer, Element};

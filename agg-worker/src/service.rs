@@ -65,7 +65,8 @@ pub(crate) fn send_heartbeats(shared: &Shared, interval: Duration) {
         let progress = shared.progress.load(Ordering::Relaxed);
         match shared.control.heartbeat(shared.member, progress) {
             Ok(Pulse::Ok) => {}
-            Ok(Pulse::Aborted(reason)) => {
+            Ok(Pulse::Reform) => {}
+            Ok(Pulse::Aborted(reason) | Pulse::Excluded(reason)) => {
                 let _ = shared.ended.set(reason.text);
                 return;
             }

@@ -10,6 +10,7 @@ use agg_core::{Failure, OpKind, Operation, Tensor, operation};
 
 use crate::Error;
 use crate::element::Element;
+use crate::names::Members;
 use crate::port::WorkerPort;
 use crate::stats::Stats;
 use crate::stream::{Stopped, Stream};
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) data_addr: SocketAddr,
     pub(crate) control: ControlClient,
     pub(crate) member: Member,
+    pub(crate) members: Members,
     pub(crate) streams: Vec<Mutex<Stream>>,
     /// The streams' sockets, to wait on without holding a stream.
     pub(crate) ports: Vec<Arc<WorkerPort>>,
@@ -213,15 +215,18 @@ impl Shared {
             }
             Stopped::Failed(failure) => failure,
         };
+        let text = self.members.describe(&failure);
         let detail = match failure {
             Failure::Aborted(_) => self
                 .why_aborted()
                 .map_or_else(String::new, |reason| format!(" ({reason})")),
             Failure::AggregatorSilent { .. } => self.why_silent(),
+            Failure::Excluded => String::new(),
             Failure::MembersMissing { .. }
+            | Failure::OthersMissing { .. }
             | Failure::OperationDiffers { .. }
             | Failure::ScaleDiffers { .. } => {
-                self.tell_others(&failure.to_string());
+                self.tell_others(&text);
                 String::new()
             }
         };
@@ -230,6 +235,7 @@ impl Shared {
             rank: self.rank,
             aggregator: self.data_addr,
             failure: Box::new(failure),
+            text,
             detail,
         }
     }
@@ -245,7 +251,7 @@ impl Shared {
     fn why_aborted(&self) -> Option<String> {
         match self.ask_control() {
             Ok(Pulse::Aborted(reason)) => Some(reason.text),
-            Ok(Pulse::Ok | Pulse::UnknownJob) | Err(_) => None,
+            Ok(Pulse::Ok | Pulse::UnknownJob | Pulse::Reform | Pulse::Excluded(_)) | Err(_) => None,
         }
     }
 
@@ -258,8 +264,10 @@ impl Shared {
         }
         match self.ask_control() {
             Ok(Pulse::UnknownJob) => "; it was restarted and does not know the job".into(),
-            Ok(Pulse::Aborted(reason)) => format!("; the job was aborted: {}", reason.text),
-            Ok(Pulse::Ok) => {
+            Ok(Pulse::Aborted(reason) | Pulse::Excluded(reason)) => {
+                format!("; the job was aborted: {}", reason.text)
+            }
+            Ok(Pulse::Ok | Pulse::Reform) => {
                 "; its control service does answer: does a firewall drop UDP between here and there?".into()
             }
             Err(error) => format!("; {error}"),

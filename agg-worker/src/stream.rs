@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agg_core::worker::StartError;
 use agg_core::{Failure, Nanos, Operation, Tensor};
 use udp_io::{Port, RecvBatch, SendBatch};
 
@@ -79,9 +80,9 @@ impl Stream {
         self.worker
             .start(operation, elements, self.now())
             .map_err(|error| match error {
-                agg_core::worker::StartError::Failed(failure) => Stopped::Failed(failure),
+                StartError::Failed(failure) => Stopped::Failed(failure),
                 // The caller holds the stream from start to end, so that an operation under way was cut short.
-                agg_core::worker::StartError::Busy => Stopped::Ended,
+                StartError::Busy | StartError::Abandoned => Stopped::Ended,
             })?;
         while self.worker.is_busy() {
             self.send_all(tensor)?;

@@ -14,28 +14,29 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// An aggregator that answers.
 #[derive(Debug)]
 pub struct Aggregator {
-    address: String,
+    /// Where ranks register: the first one, and those that take over from it.
+    addresses: Vec<String>,
     client: ControlClient,
     /// Stops with this value.
     embedded: Option<UdpHost>,
 }
 
 impl Aggregator {
-    /// The one at `address`, or a new one in this process, on loopback, with this many shards.
-    pub fn find(address: Option<&str>, shards: u16) -> Result<Self, Failure> {
-        let (address, embedded) = match address {
-            Some(address) => (address.to_owned(), None),
-            None => {
+    /// The first of `addresses`, or a new one in this process, on loopback, with this many shards.
+    pub fn find(addresses: &[String], shards: u16) -> Result<Self, Failure> {
+        let (addresses, embedded) = match addresses {
+            [_, ..] => (addresses.to_vec(), None),
+            [] => {
                 let host = UdpHost::start(&HostConfig {
                     shards,
                     ..HostConfig::loopback()
                 })?;
-                (host.control_addr().to_string(), Some(host))
+                (vec![host.control_addr().to_string()], Some(host))
             }
         };
-        let client = connect(&address)?;
+        let client = connect(&addresses[0])?;
         Ok(Self {
-            address,
+            addresses,
             client,
             embedded,
         })
@@ -43,7 +44,12 @@ impl Aggregator {
 
     /// Where ranks register.
     pub fn address(&self) -> &str {
-        &self.address
+        &self.addresses[0]
+    }
+
+    /// The same, and those that take over from it.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
     }
 
     /// Whether it is in this process.

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::{Abort, AbortCause, MemberSet, Nanos, Operation};
+use super::naming::Named;
+use crate::{Abort, MemberSet, Nanos, Operation};
 
 /// Why an operation ended without a result. The worker cannot be used afterwards: its place in the stream of chunks
 /// is no longer that of the others.
@@ -71,104 +72,24 @@ pub enum Failure {
     Aborted(Abort),
 }
 
-/// Nanoseconds as seconds with one decimal.
-struct Seconds(Nanos);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{} s", self.0 / 1_000_000_000, self.0 / 100_000_000 % 10)
+impl Failure {
+    /// The failure in words, with members as `name` writes them: their numbers are this aggregator's, people know ranks.
+    /// What is written begins with a noun: `rank 2`, `ranks 2, 3`.
+    pub fn named<N>(&self, name: N) -> impl fmt::Display
+    where
+        N: Fn(MemberSet, &mut fmt::Formatter<'_>) -> fmt::Result,
+    {
+        Named { failure: *self, name }
     }
 }
 
-/// `rank 2` or `ranks 2, 3`.
-struct Ranks(MemberSet);
-
-impl fmt::Display for Ranks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank{} {}", if self.0.len() == 1 { "" } else { "s" }, self.0)
-    }
-}
-
+/// With members for ranks, which they are where all workers have one aggregator.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AggregatorSilent {
-                waited,
-                chunk,
-                op_seq,
-                operation,
-            } => write!(
-                f,
-                "the aggregator has not answered for {} (operation {op_seq}, {operation}, chunk {chunk})",
-                Seconds(*waited)
-            ),
-            Self::MembersMissing {
-                missing,
-                waited,
-                chunk,
-                op_seq,
-                operation,
-            } => write!(
-                f,
-                "{} did not contribute within {} (operation {op_seq}, {operation}, chunk {chunk})",
-                Ranks(*missing),
-                Seconds(*waited)
-            ),
-            Self::OthersMissing {
-                waited,
-                chunk,
-                op_seq,
-                operation,
-            } => write!(
-                f,
-                "ranks of other aggregators of the tree did not contribute within {} (operation {op_seq}, {operation}, \
-                 chunk {chunk})",
-                Seconds(*waited)
-            ),
-            Self::Excluded => f.write_str(
-                "this rank was removed from the job, which goes on without it: it was not heard for too long; start it \
-                 again when the job starts anew",
-            ),
-            Self::OperationDiffers {
-                mine,
-                op_seq,
-                theirs,
-                their_seq,
-                agreeing,
-                offender,
-            } => {
-                write!(
-                    f,
-                    "the ranks disagree on operation {op_seq}: this rank calls {mine}, "
-                )?;
-                match theirs {
-                    Some(theirs) if (theirs, their_seq) == (mine, op_seq) => {
-                        write!(
-                            f,
-                            "as {} did, rank {offender} calls something else",
-                            Ranks(*agreeing)
-                        )
-                    }
-                    Some(theirs) => {
-                        write!(f, "{} called {theirs} as operation {their_seq}", Ranks(*agreeing))
-                    }
-                    None => write!(
-                        f,
-                        "{} called an operation unknown to this version",
-                        Ranks(*agreeing)
-                    ),
-                }
-            }
-            Self::ScaleDiffers { chunk, offender } => write!(
-                f,
-                "rank {offender} scaled chunk {chunk} differently: a defect, or ranks of different versions"
-            ),
-            Self::Aborted(Abort { cause, member }) => match cause {
-                AbortCause::LostMember => write!(f, "the job was aborted: rank {member} was lost"),
-                AbortCause::MemberFailed => write!(f, "the job was aborted: rank {member} gave up or left"),
-                AbortCause::Ended => f.write_str("the job was ended by the aggregator"),
-            },
-        }
+        let ranks = |members: MemberSet, f: &mut fmt::Formatter<'_>| {
+            write!(f, "rank{} {members}", if members.len() == 1 { "" } else { "s" })
+        };
+        self.named(ranks).fmt(f)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod failure;
 mod membership;
+mod naming;
 mod plan;
 mod protocol_state;
 mod receive;

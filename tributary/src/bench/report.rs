@@ -123,7 +123,7 @@ impl SizeReport {
             window: stats.window,
             streams: stats.streams,
             loss: setup.loss,
-            aggregator: setup.aggregator.clone(),
+            aggregator: setup.aggregators.join(", "),
         }
     }
 }
@@ -150,7 +150,7 @@ pub(super) mod tests {
             rank: 0,
             size: 2,
             world: "bench".to_owned(),
-            aggregator: "127.0.0.1:4600".to_owned(),
+            aggregators: vec!["127.0.0.1:4600".to_owned()],
             bytes: vec![1000],
             dtype: Dtype::F32,
             iterations: None,

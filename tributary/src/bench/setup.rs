@@ -36,8 +36,8 @@ pub struct Setup {
     pub size: u32,
     /// The world's name.
     pub world: String,
-    /// The aggregator, `host:port`.
-    pub aggregator: String,
+    /// The aggregator, `host:port`, and those that take over from it.
+    pub aggregators: Vec<String>,
     /// Bytes of each tensor, one after the other.
     pub bytes: Vec<u64>,
     /// Type of the elements.
@@ -68,12 +68,13 @@ impl Setup {
             lanes: self.lanes,
             window: self.window,
             streams: self.streams,
+            aggregators: self.aggregators.clone(),
             faults: FaultConfig {
                 loss,
                 seed: 1,
                 ..FaultConfig::default()
             },
-            ..Config::new(self.world.clone(), self.rank, self.size).with_aggregator(self.aggregator.clone())
+            ..Config::new(self.world.clone(), self.rank, self.size)
         }
     }
 }

@@ -75,9 +75,9 @@ pub struct AllReduce {
     /// How long an operation may make no progress, in seconds; ranks that start later are waited for 60 s
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     timeout: Duration,
-    /// A running aggregator's control address; without it, one is started for the benchmark
+    /// A running aggregator's control address, again for one that takes over; without it, one is started for the benchmark
     #[arg(long, value_name = "HOST:PORT")]
-    aggregator: Option<String>,
+    aggregator: Vec<String>,
     /// Run only this rank here; others run elsewhere
     #[arg(long, value_name = "R", requires = "aggregator", requires = "world_size")]
     rank: Option<u32>,
@@ -103,21 +103,21 @@ impl Bench {
 impl AllReduce {
     fn run(&self) -> Result<(), Failure> {
         let interrupt = Interrupt::watch()?;
-        match (self.rank, self.world_size, &self.aggregator) {
-            (Some(rank), Some(size), Some(aggregator)) => {
-                let setup = self.setup(rank, size, self.world.clone(), aggregator.clone());
+        match (self.rank, self.world_size) {
+            (Some(rank), Some(size)) => {
+                let setup = self.setup(rank, size, self.world.clone(), self.aggregator.clone());
                 one_rank::run(setup, &interrupt, self.json)
             }
             _ => local::run(self, &interrupt),
         }
     }
 
-    fn setup(&self, rank: u32, size: u32, world: String, aggregator: String) -> Setup {
+    fn setup(&self, rank: u32, size: u32, world: String, aggregators: Vec<String>) -> Setup {
         Setup {
             rank,
             size,
             world,
-            aggregator,
+            aggregators,
             bytes: self.bytes.iter().map(|size| size.bytes()).collect(),
             dtype: self.dtype,
             iterations: self.iterations.count(),

@@ -36,9 +36,9 @@ pub struct Demo {
     /// Share of packets to lose on purpose in each direction, like 1%
     #[arg(long, value_name = "SHARE", default_value_t)]
     loss: Probability,
-    /// A running aggregator's control address; without it, one is started for the demo
+    /// A running aggregator's control address, again for one that takes over; without it, one is started for the demo
     #[arg(long, value_name = "HOST:PORT")]
-    aggregator: Option<String>,
+    aggregator: Vec<String>,
     /// Directory for the curves [default: tributary-demo in the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -58,7 +58,7 @@ impl Demo {
     pub fn run(&self) -> Result<(), Failure> {
         let interrupt = Interrupt::watch()?;
         let curves = results::curves_file(self.out.as_deref())?;
-        let aggregator = Aggregator::find(self.aggregator.as_deref(), 1)?;
+        let aggregator = Aggregator::find(&self.aggregator, 1)?;
         let train = TrainConfig {
             epochs: self.epochs as usize,
             seed: self.seed,
@@ -71,7 +71,7 @@ impl Demo {
             let setups = plan.setups(
                 index,
                 self.workers as usize,
-                aggregator.address(),
+                aggregator.addresses(),
                 &train,
                 self.timeout,
             );

@@ -24,8 +24,8 @@ pub struct Setup {
     pub workers: usize,
     /// The world's name.
     pub world: String,
-    /// The aggregator, `host:port`.
-    pub aggregator: String,
+    /// The aggregator, `host:port`, and those that take over from it.
+    pub aggregators: Vec<String>,
     /// What to train.
     pub train: TrainConfig,
     /// Share of packets to lose in each direction, 0..=1.
@@ -89,8 +89,8 @@ fn config(setup: &Setup) -> Config {
             seed: setup.train.seed,
             ..FaultConfig::default()
         },
+        aggregators: setup.aggregators.clone(),
         ..Config::new(setup.world.clone(), setup.rank as u32, setup.workers as u32)
-            .with_aggregator(setup.aggregator.clone())
     }
 }
 

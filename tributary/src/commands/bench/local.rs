@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::workers::Workers;
 
 pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
-    let aggregator = Aggregator::find(args.aggregator.as_deref(), args.streams.unwrap_or(1))?;
+    let aggregator = Aggregator::find(&args.aggregator, args.streams.unwrap_or(1))?;
     let place = if aggregator.is_embedded() {
         "in this process"
     } else {
@@ -19,7 +19,7 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
     };
     let mut show = Show::new(args.json, place.to_owned());
     let world = format!("bench-{}", std::process::id());
-    let setup = |rank| args.setup(rank, args.workers, world.clone(), aggregator.address().to_owned());
+    let setup = |rank| args.setup(rank, args.workers, world.clone(), aggregator.addresses().to_vec());
     let setups: Vec<Setup> = (0..args.workers).map(setup).collect();
     // This process does little else than aggregate: its time is the aggregator's.
     let mut begun = process_time();

@@ -17,7 +17,7 @@ pub fn run(setup: Setup, interrupt: &Interrupt, json: bool) -> Result<(), Failur
     let (rank, size) = (setup.rank, setup.size);
     let interrupted = interrupt.clone();
     let measuring = thread::Builder::new().name("rank".to_owned()).spawn(move || {
-        let mut show = Show::new(json, setup.aggregator.clone());
+        let mut show = Show::new(json, setup.aggregators.join(", "));
         let go_on = || interrupted.check();
         measure(&setup, go_on, |message| match message {
             Message::Size(report) if setup.rank == 0 => show.report(&report),

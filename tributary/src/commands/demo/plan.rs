@@ -47,7 +47,7 @@ impl Plan {
         &self,
         index: usize,
         workers: usize,
-        aggregator: &str,
+        aggregators: &[String],
         train: &TrainConfig,
         timeout: Duration,
     ) -> Vec<Setup> {
@@ -55,7 +55,7 @@ impl Plan {
             rank,
             workers,
             world: format!("demo-{}-{index}", std::process::id()),
-            aggregator: aggregator.to_owned(),
+            aggregators: aggregators.to_vec(),
             train: TrainConfig {
                 stagger: self.stagger,
                 ..train.clone()
@@ -94,7 +94,13 @@ mod tests {
     fn every_run_is_a_world_of_its_own() {
         let plans = runs(Probability::NEVER, 1);
         let world = |index: usize| {
-            let setups = plans[index].setups(index, 2, "a:1", &TrainConfig::default(), Duration::ZERO);
+            let setups = plans[index].setups(
+                index,
+                2,
+                &["a:1".to_owned()],
+                &TrainConfig::default(),
+                Duration::ZERO,
+            );
             assert_eq!(setups[0].world, setups[1].world);
             setups[1].world.clone()
         };
