@@ -1,23 +1,21 @@
-//! The aggregator: which packets reach a slot (docs/protocol.md, R-VALID), and what is sent.
+//! The aggregator: packets that are valid go to their generation, and what comes of it is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::generation::{Effect, Generation, Stage};
 use crate::job::{ModelJob, Source};
-use crate::packet::{DATA, FROM_AGGREGATOR, ModelPacket, REFUSAL, Unreadable};
+use crate::packet::{DATA, ModelPacket, REFUSAL, WANT};
 use crate::pool::ModelPool;
 use crate::round::is_after;
+use crate::valid::{Valid, check};
 use crate::verdict::{ModelSend, ModelVerdict, To};
 
-/// Generations of a slot (R-CHUNK-2).
-pub const GENERATIONS: usize = 2;
 /// Jobs that fit at once, as `agg-core` has it.
 const JOBS: usize = 64;
 
 /// An aggregator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModelAggregator {
-    epoch: u32,
     jobs: BTreeMap<u64, ModelJob>,
     /// By job, slot and generation; what is not here is vacant.
     generations: BTreeMap<(u64, u16, u32), Generation>,
@@ -27,9 +25,8 @@ pub struct ModelAggregator {
 
 impl ModelAggregator {
     /// An aggregator without jobs that has memory for `heads` generations and `lanes` values.
-    pub fn new(epoch: u32, heads: usize, lanes: usize) -> Self {
+    pub fn new(heads: usize, lanes: usize) -> Self {
         Self {
-            epoch,
             jobs: BTreeMap::new(),
             generations: BTreeMap::new(),
             heads: ModelPool::new(heads),
@@ -37,32 +34,26 @@ impl ModelAggregator {
         }
     }
 
-    /// Its epoch.
-    pub fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
     /// A job.
     pub fn job(&self, key: u64) -> Option<&ModelJob> {
         self.jobs.get(&key)
     }
 
-    /// Takes a job in, if it makes sense and fits (R-JOB-1).
+    /// Takes a job in, if it makes sense and fits (R-JOB-1). It takes the place of a suspended one of its key.
     pub fn admit(&mut self, job: ModelJob) -> bool {
-        let sensible = (1..=64).contains(&job.members.len())
-            && job.members.iter().all(|member| !member.set.is_empty())
-            && (0..16).any(|power| job.window == 1 << power)
-            && job.key != 0
-            && !self.jobs.contains_key(&job.key)
-            && self.jobs.len() < JOBS;
-        if !sensible {
+        let mut others = self.clone();
+        if others.jobs.get(&job.key).is_some_and(|job| job.suspended) {
+            others.release(job.key);
+        }
+        if !job.is_sensible() || others.jobs.contains_key(&job.key) || others.jobs.len() == JOBS {
             return false;
         }
-        let heads = usize::from(job.window) * GENERATIONS;
+        let heads = job.heads();
         let lanes = heads * job.lanes;
-        let (Some(head), Some(lane)) = (self.heads.find(heads), self.lanes.find(lanes)) else {
+        let (Some(head), Some(lane)) = (others.heads.find(heads), others.lanes.find(lanes)) else {
             return false;
         };
+        *self = others;
         self.heads.take(head, heads, job.key);
         self.lanes.take(lane, lanes, job.key);
         self.jobs.insert(job.key, job);
@@ -78,6 +69,22 @@ impl ModelAggregator {
         }
     }
 
+    /// R-REFORM-1: from now on each of the job's packets is refused, until it is admitted anew.
+    pub fn suspend(&mut self, key: u64) {
+        if let Some(job) = self.jobs.get_mut(&key) {
+            job.suspended = true;
+        }
+    }
+
+    /// R-QUORUM-5: a member is not expected any more.
+    pub fn exclude(&mut self, key: u64, member: u8) {
+        if let Some(job) = self.jobs.get_mut(&key)
+            && let Some(member) = job.members.get(usize::from(member))
+        {
+            job.removed.extend(member.set.clone());
+        }
+    }
+
     /// Forgets a job.
     pub fn release(&mut self, key: u64) {
         self.jobs.remove(&key);
@@ -86,34 +93,72 @@ impl ModelAggregator {
         self.generations.retain(|(job, _, _), _| *job != key);
     }
 
+    fn of_job(&self, key: u64) -> impl Iterator<Item = (u16, &Generation)> {
+        let of_job = self
+            .generations
+            .iter()
+            .filter(move |((job, _, _), _)| *job == key);
+        of_job.map(|((_, slot, _), generation)| (*slot, generation))
+    }
+
     /// The generations that wait for members, in the order of slots and generations: slot, round, members in.
     pub fn waiting(&self, key: u64) -> Vec<(u16, u32, BTreeSet<u8>)> {
-        let of_job = self.generations.iter().filter(|((job, _, _), _)| *job == key);
-        let open = of_job.filter(|(_, generation)| generation.stage == Stage::Open);
-        open.map(|((_, slot, _), generation)| (*slot, generation.round, generation.set.clone()))
+        let open = self
+            .of_job(key)
+            .filter(|(_, generation)| generation.stage == Stage::Open);
+        open.map(|(slot, generation)| (slot, generation.round, generation.set.clone()))
             .collect()
+    }
+
+    /// For each member: in how many generations it is missed, or was and has not moved past, and since when, in ns.
+    pub fn lags(&self, key: u64, now: u64) -> Vec<(u64, u64)> {
+        let Some(job) = self.jobs.get(&key) else {
+            return Vec::new();
+        };
+        let expected = job.expected();
+        let misses = |generation: &Generation, member: &u8| {
+            let missed = expected.contains(member) && !generation.set.contains(member);
+            let needs = job.quorum.is_some() && !generation.past.contains(member);
+            match generation.stage {
+                Stage::Open => missed,
+                Stage::Complete => missed && needs,
+                Stage::Full | Stage::Conflicting { .. } => false,
+            }
+        };
+        let lag = |set: &BTreeSet<u8>| {
+            let behind = || {
+                self.of_job(key)
+                    .filter(|(_, generation)| set.iter().any(|member| misses(generation, member)))
+            };
+            let ages = behind().map(|(_, generation)| now - generation.opened_at);
+            (behind().count() as u64, ages.max().unwrap_or(0))
+        };
+        job.members.iter().map(|member| lag(&member.set)).collect()
     }
 
     /// The newest round that a slot has seen.
     pub fn newest_round(&self, key: u64, slot: u16) -> Option<u32> {
-        let rounds =
-            (0..GENERATIONS as u32).filter_map(|generation| self.generations.get(&(key, slot, generation)));
-        rounds
-            .map(|generation| generation.round)
+        let of_slot = self.of_job(key).filter(|(of, _)| *of == slot);
+        of_slot
+            .map(|(_, generation)| generation.round)
             .reduce(|a, b| if is_after(b, a) { b } else { a })
     }
 
     /// Handles one packet.
     pub fn handle(&mut self, bytes: &[u8], source: Source, now: u64) -> ModelVerdict {
-        let (packet, values, expected) = match self.check(bytes, source) {
+        let valid = match check(bytes, source, |key| self.jobs.get(&key)) {
             Ok(valid) => valid,
             Err(verdict) => return verdict,
         };
-        let effect = self.merge(&packet, values, &expected, now);
+        let effect = match valid.sender.clone() {
+            Some(sender) => self.from_member(&valid, &sender, now),
+            None => self.from_parent(&valid, now),
+        };
         let (counter, send) = match effect {
             Effect::Quiet(counter) => (counter, None),
             Effect::Reply(counter, packet) => (counter, Some((To::Sender, packet))),
             Effect::ToAll(counter, packet) => (counter, Some((To::Members(packet.key), packet))),
+            Effect::Up(counter, packet) => (counter, Some((To::Parent(packet.key), packet))),
         };
         ModelVerdict {
             counter,
@@ -124,105 +169,78 @@ impl ModelAggregator {
         }
     }
 
-    /// R-VALID-1 to R-VALID-9: the packet, its values and the members its slot is complete with, or the verdict of
-    /// the first check that fails.
-    fn check(
-        &self,
-        bytes: &[u8],
-        source: Source,
-    ) -> Result<(ModelPacket, Vec<i32>, BTreeSet<u8>), ModelVerdict> {
-        let drop = |counter| Err(ModelVerdict::quiet(counter));
-        // R-VALID-1
-        let packet = match ModelPacket::parse(bytes) {
-            Ok(packet) => packet,
-            Err(Unreadable::Short) => return drop("dropped_bad_length"),
-            Err(Unreadable::Foreign) => return drop("dropped_not_tributary"),
-            Err(Unreadable::Check) => return drop("dropped_bad_checksum"),
-        };
-        // R-VALID-2
-        let Some(job) = self.jobs.get(&packet.key) else {
-            return drop("dropped_unknown_job");
-        };
-        // R-VALID-3
-        let Some(member) = job.members.get(usize::from(packet.member)) else {
-            return drop("dropped_wrong_source");
-        };
-        // R-VALID-4
-        if member.source != source {
-            return drop("dropped_wrong_source");
+    /// What a member sent.
+    fn from_member(&mut self, valid: &Valid, sender: &BTreeSet<u8>, now: u64) -> Effect {
+        let packet = &valid.packet;
+        // R-QUORUM-2
+        for ((key, slot, _), generation) in &mut self.generations {
+            if (*key, *slot) == (packet.key, packet.slot) && is_after(packet.round, generation.round) {
+                generation.past.extend(sender);
+            }
         }
-        // R-VALID-5
-        if packet.kind != DATA || !packet.up {
-            return drop("dropped_wrong_direction");
-        }
-        // R-VALID-6
-        if packet.epoch > self.epoch {
-            return drop("dropped_wrong_epoch");
-        }
-        if packet.epoch < self.epoch {
-            // It is about no member, also when the job is aborted.
-            return Err(self.refuse(&packet, "refused_old_epoch", 3, FROM_AGGREGATOR));
-        }
-        // R-VALID-7
-        if let Some((reason, about)) = job.aborted {
-            return Err(self.refuse(&packet, "refused_job_aborted", reason, about));
-        }
-        // R-VALID-8
-        if !packet.result && (&packet.set, packet.workers) != (&member.set, member.workers) {
-            return drop("dropped_forbidden_set");
-        }
-        if packet.slot >= job.window {
-            return drop("dropped_bad_slot");
-        }
-        // R-VALID-9
-        let Some(values) = packet.values(job.lanes) else {
-            return drop("dropped_bad_length");
-        };
-        let expected = job.expected();
-        Ok((packet, values, expected))
+        let effect = self.merge(packet, valid.values.clone(), now);
+        let held = self.generations.get(&self.place(packet));
+        let held = held.map(|generation| generation.set.clone()).unwrap_or_default();
+        let job = self.jobs.get_mut(&packet.key).expect("it was there");
+        job.note_lateness(&effect, sender, &held);
+        effect
     }
 
-    /// A refusal to the sender: its packet's own fields, with the current epoch, the reason and the member.
-    fn refuse(&self, packet: &ModelPacket, counter: &'static str, reason: i16, about: u8) -> ModelVerdict {
-        let refusal = ModelPacket {
-            kind: REFUSAL,
-            up: false,
-            result: false,
-            resend: false,
-            nonfinite: false,
-            header_only: false,
-            member: about,
-            epoch: self.epoch,
-            scale: Some(reason),
-            rest: Vec::new(),
-            ..packet.clone()
-        };
-        ModelVerdict {
-            counter,
-            send: Some(ModelSend {
-                to: To::Sender,
-                bytes: refusal.emit(),
-            }),
-        }
+    fn place(&self, packet: &ModelPacket) -> (u64, u16, u32) {
+        let generations = self.jobs[&packet.key].generations;
+        (packet.key, packet.slot, packet.round % u32::from(generations))
     }
 
     /// R-SLOT-0, and the rest by the generation.
-    fn merge(&mut self, packet: &ModelPacket, values: Vec<i32>, expected: &BTreeSet<u8>, now: u64) -> Effect {
-        let place = (packet.key, packet.slot, packet.round % GENERATIONS as u32);
+    fn merge(&mut self, packet: &ModelPacket, values: Vec<i32>, now: u64) -> Effect {
+        let place = self.place(packet);
+        let job = &self.jobs[&packet.key];
         match self.generations.get_mut(&place) {
             Some(generation) if generation.round == packet.round => {
-                generation.arrive(packet, values, expected, now)
+                return generation.arrive(packet, values, job, now);
             }
             Some(generation) if !is_after(packet.round, generation.round) => {
-                Effect::Quiet("dropped_stale_round")
+                return Effect::Quiet("dropped_stale_round");
             }
-            _ if packet.result => Effect::Quiet("dropped_forbidden_set"),
-            _ => {
-                let mut generation = Generation::opened_by(packet, values);
-                let effect = generation.settle(packet, expected, "contributions_merged", "slots_completed");
+            _ if packet.result => return Effect::Quiet("dropped_forbidden_set"),
+            // R-QUORUM-3
+            Some(generation) if job.quorum.is_some() && !generation.is_past(job) => {
+                return generation.hold_back(packet, job);
+            }
+            _ => {}
+        }
+        let mut generation = Generation::opened_by(packet, values, now);
+        let effect = generation.settle(packet, job, "contributions_merged", now);
+        self.generations.insert(place, generation);
+        effect
+    }
+
+    /// What the parent sent: R-LEAF-3 to R-LEAF-5.
+    fn from_parent(&mut self, valid: &Valid, now: u64) -> Effect {
+        let packet = &valid.packet;
+        let place = self.place(packet);
+        let job = &self.jobs[&packet.key];
+        if packet.kind == DATA && !packet.result {
+            return Effect::Quiet("dropped_wrong_direction");
+        }
+        if packet.kind == REFUSAL && !matches!(packet.scale, Some(1 | 2)) {
+            return Effect::Quiet("refused_by_parent");
+        }
+        match self.generations.get_mut(&place) {
+            Some(generation) if generation.round == packet.round => {
+                generation.arrive_from_parent(packet, valid.values.clone(), job, now)
+            }
+            held if packet.kind == WANT
+                && held
+                    .as_ref()
+                    .is_none_or(|held| is_after(packet.round, held.round)) =>
+            {
+                let mut generation = Generation::opened_by_want(packet, now);
+                let effect = generation.want_all(packet, job, now);
                 self.generations.insert(place, generation);
                 effect
             }
+            _ => Effect::Quiet("dropped_stale_round"),
         }
     }
 }

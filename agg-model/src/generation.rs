@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use crate::job::ModelJob;
 use crate::packet::{DATA, FROM_AGGREGATOR, ModelPacket, REFUSAL, WANT, to_bytes};
 
-/// The shortest time between two Wants of a generation, in ns (R-SLOT-4).
-const WANT_PAUSE: u64 = 1_000_000;
+/// The shortest time between two Wants of a generation, in ns (R-SLOT-4), and between two sends up (R-LEAF-2).
+pub(crate) const PAUSE: u64 = 1_000_000;
 
 /// How far a generation has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// It merges.
     Open,
+    /// At a leaf: it holds every member and went up (R-LEAF-1).
+    Full,
     /// Its values are final.
     Complete,
     /// Its members disagree.
@@ -40,6 +43,12 @@ pub struct Generation {
     pub op_seq: u32,
     /// When the last Want went out; *asked* when there is one.
     pub wanted_at: Option<u64>,
+    /// When its round's first arrival came.
+    pub opened_at: u64,
+    /// When it last went up, at a leaf.
+    pub sent_up_at: Option<u64>,
+    /// R-QUORUM-2: who needs its result no more.
+    pub past: BTreeSet<u8>,
 }
 
 /// What an arrival does.
@@ -51,11 +60,13 @@ pub enum Effect {
     Reply(&'static str, ModelPacket),
     /// Counted, and this goes to every member.
     ToAll(&'static str, ModelPacket),
+    /// Counted, and this goes to the parent.
+    Up(&'static str, ModelPacket),
 }
 
 impl Generation {
     /// R-SLOT-0: the generation holds just the arrival.
-    pub fn opened_by(arrival: &ModelPacket, values: Vec<i32>) -> Self {
+    pub fn opened_by(arrival: &ModelPacket, values: Vec<i32>, now: u64) -> Self {
         Self {
             stage: Stage::Open,
             round: arrival.round,
@@ -69,48 +80,43 @@ impl Generation {
             op: arrival.op,
             op_seq: arrival.op_seq,
             wanted_at: None,
+            opened_at: now,
+            sent_up_at: None,
+            past: BTreeSet::new(),
         }
     }
 
-    /// An arrival of this generation's round: R-SLOT-1 to R-SLOT-6.
-    pub fn arrive(
-        &mut self,
-        arrival: &ModelPacket,
-        values: Vec<i32>,
-        expected: &BTreeSet<u8>,
-        now: u64,
-    ) -> Effect {
+    /// An arrival of this generation's round, from a member: R-SLOT-1 to R-SLOT-6.
+    pub fn arrive(&mut self, arrival: &ModelPacket, values: Vec<i32>, job: &ModelJob, now: u64) -> Effect {
         match self.stage {
             // R-SLOT-1
-            Stage::Complete => return Effect::Reply("results_replayed", self.result(arrival)),
+            Stage::Complete => return Effect::Reply("results_replayed", self.result(arrival, job)),
             // R-OP-4, R-NUM-4: later arrivals are answered by the same refusal.
             Stage::Conflicting { .. } => {
-                return Effect::Reply(self.conflict_counter(), self.refusal(arrival));
+                return Effect::Reply(self.conflict_counter(), self.refusal(arrival, job));
             }
+            Stage::Full => return self.arrive_when_full(arrival, job, now),
             Stage::Open => {}
         }
         // R-SLOT-2, the part that drops.
-        let asked = self.wanted_at.is_some();
-        if arrival.result && !(asked && arrival.set == *expected) {
+        if arrival.result && (self.wanted_at.is_none() || job.quorum.is_some()) {
             return Effect::Quiet("dropped_forbidden_set");
         }
         // R-OP-4, then R-NUM-4.
-        let same_op =
-            (arrival.op, arrival.op_seq, arrival.header_only) == (self.op, self.op_seq, self.header_only);
-        if !same_op || arrival.scale != self.scale {
-            let reason = if same_op { 2 } else { 1 };
-            self.stage = Stage::Conflicting {
-                reason,
-                offender: arrival.member,
-            };
-            return Effect::ToAll(self.conflict_counter(), self.refusal(arrival));
+        if let Some(reason) = self.difference(arrival) {
+            let offender = arrival.member;
+            self.stage = Stage::Conflicting { reason, offender };
+            return Effect::ToAll(self.conflict_counter(), self.refusal(arrival, job));
         }
         // R-SLOT-2, the part that takes.
         if arrival.result {
-            self.replace(arrival, values);
-            return self.settle(arrival, expected, "slots_restored", "slots_restored");
+            return self.restore(arrival, values, job, "slots_restored");
         }
         // R-SLOT-3
+        if self.set.is_empty() {
+            self.replace(arrival, values);
+            return self.settle(arrival, job, "contributions_merged", now);
+        }
         if arrival.set.is_disjoint(&self.set) {
             for (value, arrived) in self.values.iter_mut().zip(values) {
                 *value = value.wrapping_add(arrived);
@@ -119,18 +125,11 @@ impl Generation {
             self.workers = self.workers.wrapping_add(arrival.workers);
             self.nonfinite = self.nonfinite || arrival.nonfinite;
             self.next = self.next.max(arrival.next);
-            return self.settle(arrival, expected, "contributions_merged", "slots_completed");
+            return self.settle(arrival, job, "contributions_merged", now);
         }
         // R-SLOT-4
         if arrival.set.is_subset(&self.set) {
-            let paused = self
-                .wanted_at
-                .is_none_or(|wanted_at| now - wanted_at >= WANT_PAUSE);
-            if !arrival.resend || !paused {
-                return Effect::Quiet("duplicates");
-            }
-            self.wanted_at = Some(now);
-            return Effect::ToAll("wants_sent", self.want(arrival));
+            return self.duplicate(arrival, job, now);
         }
         // R-SLOT-5 and R-SLOT-6
         let counter = if arrival.set.is_superset(&self.set) {
@@ -139,35 +138,81 @@ impl Generation {
             "contributions_overlapping"
         };
         self.replace(arrival, values);
-        self.settle(arrival, expected, counter, "slots_completed")
+        self.settle(arrival, job, counter, now)
     }
 
-    /// Everything that was merged gives way to the arrival. Whether a Want went out is not merged: it stays.
+    fn duplicate(&mut self, arrival: &ModelPacket, job: &ModelJob, now: u64) -> Effect {
+        // R-QUORUM-1 and R-QUORUM-5: what is due goes with whatever arrives.
+        if self.is_due(job, now) {
+            return self.settle(arrival, job, "duplicates", now);
+        }
+        let paused = self.wanted_at.is_none_or(|at| now - at >= PAUSE);
+        if !arrival.resend || !paused {
+            return Effect::Quiet("duplicates");
+        }
+        self.want_all(arrival, job, now)
+    }
+
+    /// It is *asked*, and a Want with what it holds goes to every member.
+    pub(crate) fn want_all(&mut self, about: &ModelPacket, job: &ModelJob, now: u64) -> Effect {
+        self.wanted_at = Some(now);
+        Effect::ToAll("wants_sent", self.want(about, job))
+    }
+
+    /// The refusal's reason, if the arrival is of another operation (1) or scale (2) than what is held, if anything is.
+    pub(crate) fn difference(&self, arrival: &ModelPacket) -> Option<i16> {
+        let op = |of: &ModelPacket| (of.op, of.op_seq, of.header_only);
+        if self.set.is_empty() {
+            None
+        } else if op(arrival) != (self.op, self.op_seq, self.header_only) {
+            Some(1)
+        } else if arrival.scale != self.scale {
+            Some(2)
+        } else {
+            None
+        }
+    }
+
+    /// Everything that was merged gives way to the arrival. Whether a Want went out, and when, is not merged: it stays.
     fn replace(&mut self, arrival: &ModelPacket, values: Vec<i32>) {
-        let wanted_at = self.wanted_at;
+        let old = self.clone();
         *self = Self {
-            wanted_at,
-            ..Self::opened_by(arrival, values)
+            wanted_at: old.wanted_at,
+            sent_up_at: old.sent_up_at,
+            past: old.past,
+            ..Self::opened_by(arrival, values, old.opened_at)
         };
     }
 
-    /// R-SLOT-7: counted as `complete` and sent to all when every member is in, else just counted as `open`.
-    pub fn settle(
+    /// R-SLOT-2, R-LEAF-3: a RESULT replaces everything; the set is this level's.
+    pub(crate) fn restore(
         &mut self,
-        arrival: &ModelPacket,
-        expected: &BTreeSet<u8>,
-        open: &'static str,
-        complete: &'static str,
+        result: &ModelPacket,
+        values: Vec<i32>,
+        job: &ModelJob,
+        counter: &'static str,
     ) -> Effect {
-        if !self.set.is_superset(expected) {
-            return Effect::Quiet(open);
-        }
+        self.replace(result, values);
+        self.set = job.expected();
         self.stage = Stage::Complete;
-        Effect::ToAll(complete, self.result(arrival))
+        Effect::ToAll(counter, self.result(result, job))
     }
 
-    fn result(&self, arrival: &ModelPacket) -> ModelPacket {
-        let flags = (self.nonfinite, self.header_only);
+    /// R-SLOT-7 and R-LEAF-1: goes to all, or up, if it is due; else it is just counted as `open`.
+    pub fn settle(&mut self, arrival: &ModelPacket, job: &ModelJob, open: &'static str, now: u64) -> Effect {
+        if !self.is_due(job, now) {
+            Effect::Quiet(open)
+        } else if job.parent.is_some() {
+            self.stage = Stage::Full;
+            self.go_up(arrival, job, now)
+        } else {
+            self.stage = Stage::Complete;
+            Effect::ToAll("slots_completed", self.result(arrival, job))
+        }
+    }
+
+    /// Its result, in a packet about the slot of `arrival`.
+    pub(crate) fn result(&self, arrival: &ModelPacket, job: &ModelJob) -> ModelPacket {
         let rest = if self.header_only {
             Vec::new()
         } else {
@@ -176,21 +221,23 @@ impl Generation {
         ModelPacket {
             kind: DATA,
             result: true,
-            nonfinite: flags.0,
-            header_only: flags.1,
+            nonfinite: self.nonfinite,
+            header_only: self.header_only,
             rest,
-            ..self.bare(arrival)
+            ..self.bare(arrival, job)
         }
     }
 
-    fn want(&self, arrival: &ModelPacket) -> ModelPacket {
+    /// A Want that says what it holds.
+    pub(crate) fn want(&self, arrival: &ModelPacket, job: &ModelJob) -> ModelPacket {
         ModelPacket {
             kind: WANT,
-            ..self.bare(arrival)
+            ..self.bare(arrival, job)
         }
     }
 
-    fn refusal(&self, arrival: &ModelPacket) -> ModelPacket {
+    /// What its members are told once they disagree.
+    pub(crate) fn refusal(&self, arrival: &ModelPacket, job: &ModelJob) -> ModelPacket {
         let Stage::Conflicting { reason, offender } = self.stage else {
             panic!("not conflicting")
         };
@@ -198,11 +245,11 @@ impl Generation {
             kind: REFUSAL,
             member: offender,
             scale: Some(reason),
-            ..self.bare(arrival)
+            ..self.bare(arrival, job)
         }
     }
 
-    fn conflict_counter(&self) -> &'static str {
+    pub(crate) fn conflict_counter(&self) -> &'static str {
         match self.stage {
             Stage::Conflicting { reason: 1, .. } => "refused_operation_differs",
             _ => "refused_scale_differs",
@@ -210,18 +257,10 @@ impl Generation {
     }
 
     /// What this generation says of itself, in a packet about the slot of `arrival`.
-    fn bare(&self, arrival: &ModelPacket) -> ModelPacket {
+    fn bare(&self, arrival: &ModelPacket, job: &ModelJob) -> ModelPacket {
         ModelPacket {
-            kind: DATA,
-            up: false,
-            result: false,
-            resend: false,
-            nonfinite: false,
-            header_only: false,
             member: FROM_AGGREGATOR,
-            slot: arrival.slot,
-            key: arrival.key,
-            epoch: arrival.epoch,
+            epoch: job.epoch,
             round: self.round,
             set: self.set.clone(),
             workers: self.workers,
@@ -229,7 +268,7 @@ impl Generation {
             next: self.next,
             op: self.op,
             op_seq: self.op_seq,
-            rest: Vec::new(),
+            ..arrival.without_flags()
         }
     }
 }

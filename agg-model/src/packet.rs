@@ -134,6 +134,19 @@ impl ModelPacket {
         [header.as_slice(), &self.rest].concat()
     }
 
+    /// The same without any flag, and without what follows the header.
+    pub fn without_flags(&self) -> Self {
+        Self {
+            up: false,
+            result: false,
+            resend: false,
+            nonfinite: false,
+            header_only: false,
+            rest: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// The values behind the header if they are what R-VALID-9 asks: none where `header_only`, else `lanes`.
     pub fn values(&self, lanes: usize) -> Option<Vec<i32>> {
         let count = if self.header_only { 0 } else { lanes };

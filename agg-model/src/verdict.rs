@@ -7,6 +7,8 @@ pub enum To {
     Sender,
     /// To every member of the job with this key.
     Members(u64),
+    /// To the parent of the job with this key.
+    Parent(u64),
 }
 
 /// A packet to send.

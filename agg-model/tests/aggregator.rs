@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use agg_core::Counter;
 use agg_model::harness::step::{Contribution, RoundPick};
-use agg_model::harness::{JobSetup, Oddity, Script, Setup, Step};
+use agg_model::harness::{JobSetup, Kind, Oddity, Script, Setup, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -18,6 +18,14 @@ fn run(setup: &Setup, steps: &[Step]) -> Script {
         script.apply(step);
     }
     script
+}
+
+fn alone(job: JobSetup) -> Setup {
+    Setup {
+        jobs: vec![job],
+        epoch: 5,
+        roomy: true,
+    }
 }
 
 #[test]
@@ -41,12 +49,9 @@ fn core_and_model_agree_in_a_single_slot() {
             wide: false,
             window: 0,
             first_round: u32::MAX - 2,
+            kind: Kind::Root,
         };
-        Setup {
-            jobs: vec![job],
-            epoch: 1,
-            roomy: true,
-        }
+        alone(job)
     });
     common::check(
         2500,
@@ -56,6 +61,42 @@ fn core_and_model_agree_in_a_single_slot() {
             run(&setup, &steps);
         },
     );
+}
+
+/// One slot of a leaf: full, sent up again, wanted, refused, answered from above and restored from below.
+#[test]
+fn leaf_core_and_model_agree_in_a_single_slot() {
+    let sets = prop_oneof![Just(vec![0]), Just(vec![0, 0]), vec(1_u64..8, 2..4)];
+    let setup = (sets, 0_u8..64).prop_map(|(sets, member)| {
+        alone(JobSetup {
+            sets,
+            first_round: u32::MAX - 2,
+            kind: Kind::Leaf(member),
+            ..JobSetup::default()
+        })
+    });
+    let steps = vec(common::leaf_step(), 1..80);
+    common::check(2500, REGRESSIONS, (setup, steps), |(setup, steps)| {
+        run(&setup, &steps);
+    });
+}
+
+/// A slot or two under a quorum: released early, late members, history that is full, members that are removed.
+#[test]
+fn quorum_core_and_model_agree_in_few_slots() {
+    let setup = (2_usize..5, common::quorum(), 0_u8..2).prop_map(|(members, kind, window)| {
+        alone(JobSetup {
+            sets: vec![0; members],
+            window,
+            first_round: u32::MAX - 2,
+            kind,
+            ..JobSetup::default()
+        })
+    });
+    let steps = vec(common::quorum_step(), 1..120);
+    common::check(2500, REGRESSIONS, (setup, steps), |(setup, steps)| {
+        run(&setup, &steps);
+    });
 }
 
 /// The sequences above are worth something only if they reach everything that an aggregator can do.
@@ -77,17 +118,11 @@ fn random_sequences_reach_every_counter() {
 }
 
 fn one_slot(sets: &[u64]) -> Script {
-    let job = JobSetup {
+    Script::new(&alone(JobSetup {
         sets: sets.to_vec(),
-        wide: false,
-        window: 0,
         first_round: 1,
-    };
-    Script::new(&Setup {
-        jobs: vec![job],
-        epoch: 5,
-        roomy: true,
-    })
+        ..JobSetup::default()
+    }))
 }
 
 fn contribute(member: u8, resend: bool, oddities: &[Oddity]) -> Step {

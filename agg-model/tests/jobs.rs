@@ -24,6 +24,10 @@ enum Step {
     Release {
         key: u64,
     },
+    /// The next one of its key takes its place.
+    Suspend {
+        key: u64,
+    },
     /// A member contributes to a slot: whatever shares its memory shows.
     Contribute {
         key: u64,
@@ -42,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => admit.prop_map(|(key, members, empty_set, window, wide)| Step::Admit { key, members, empty_set, window, wide }),
         2 => (0_u64..8).prop_map(|key| Step::Release { key }),
+        1 => (0_u64..8).prop_map(|key| Step::Suspend { key }),
         8 => contribution.prop_map(|(key, member, slot, round)| Step::Contribute { key, member, slot, round }),
     ]
 }
@@ -52,13 +57,7 @@ fn job(key: u64, members: u8, window: u16, lanes: usize) -> ModelJob {
         set: [number].into(),
         workers: 1,
     };
-    ModelJob {
-        key,
-        members: (0..members).map(member).collect(),
-        lanes,
-        window,
-        aborted: None,
-    }
+    ModelJob::new(key, (0..members).map(member).collect(), lanes, window)
 }
 
 fn contribution(job: &ModelJob, member: u8, slot: u16, round: u32) -> Vec<u8> {
@@ -89,7 +88,7 @@ fn contribution(job: &ModelJob, member: u8, slot: u16, round: u32) -> Vec<u8> {
 #[test]
 fn job_1_core_and_model_admit_the_same_and_jobs_do_not_share_slots() {
     common::check(3_000, REGRESSIONS, vec(step(), 1..80), |steps| {
-        let mut both = Lockstep::new(1, 40, 2_000);
+        let mut both = Lockstep::new(40, 2_000);
         for step in steps {
             match step {
                 Step::Admit {
@@ -106,6 +105,7 @@ fn job_1_core_and_model_admit_the_same_and_jobs_do_not_share_slots() {
                     both.admit(&job);
                 }
                 Step::Release { key } => both.release(key),
+                Step::Suspend { key } => both.suspend(key),
                 Step::Contribute {
                     key,
                     member,
@@ -126,11 +126,13 @@ fn job_1_core_and_model_admit_the_same_and_jobs_do_not_share_slots() {
 
 #[test]
 fn only_so_many_jobs_fit_the_table() {
-    let mut both = Lockstep::new(1, 1_000, 16_000);
+    let mut both = Lockstep::new(1_000, 16_000);
     let admitted = (1..100).filter(|key| both.admit(&job(*key, 1, 1, 16))).count();
     assert_eq!(admitted, agg_core::aggregator::MAX_JOBS);
     both.release(50);
     assert!(both.admit(&job(500, 1, 1, 16)));
+    both.suspend(7);
+    assert!(both.admit(&job(7, 2, 1, 16)), "in the place of the suspended one");
 }
 
 /// A slot of each size, completed in both generations of the last slot, with the memory just large enough.
@@ -138,7 +140,7 @@ fn only_so_many_jobs_fit_the_table() {
 fn chunk_5_every_size_of_chunk_is_summed() {
     for lanes in Lanes::ALL {
         let job = job(9, 3, 2, lanes.count());
-        let mut both = Lockstep::with_jobs(1, std::slice::from_ref(&job));
+        let mut both = Lockstep::with_jobs(std::slice::from_ref(&job));
         for round in [4, 5, 6] {
             for member in [2, 0, 1] {
                 let source = job.members[usize::from(member)].source;

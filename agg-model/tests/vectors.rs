@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agg_core::slot::Head;
-use agg_core::{
-    Abort, AbortCause, Aggregator, Counter, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Verdict,
-};
+use agg_core::{Abort, AbortCause, Aggregator, Counter, Endpoint, Verdict};
+use agg_model::ModelJob;
+use agg_model::harness::lockstep::config;
 use agg_model::vectors::text::Hex;
-use agg_model::vectors::{Datagram, Event, Expectation, JobLine, Trace, VerdictKind, scenarios};
+use agg_model::vectors::{Datagram, Event, Expectation, Trace, VerdictKind, scenarios};
 
 /// What an output buffer holds before.
 const UNWRITTEN: u8 = 0xa5;
@@ -25,7 +25,7 @@ fn traces() -> Vec<Trace> {
 fn expectations(trace: &Trace) -> impl Iterator<Item = &Expectation> {
     trace.events.iter().filter_map(|event| match event {
         Event::Packet(expected) => Some(expected),
-        Event::Abort(_) => None,
+        _ => None,
     })
 }
 
@@ -34,31 +34,16 @@ type Core = Aggregator<Vec<Head>, Vec<i32>>;
 /// The real aggregator as a trace has it before its first packet.
 fn core(trace: &Trace) -> Core {
     let setup = &trace.setup;
-    let heads = |job: &JobLine| 2 * usize::from(job.window);
-    let lanes = setup
-        .jobs
-        .iter()
-        .map(|job| heads(job) * usize::from(job.lanes))
-        .sum();
+    let jobs: Vec<ModelJob> = setup.jobs.iter().map(|job| job.job(setup.epoch)).collect();
+    let lanes = jobs.iter().map(|job| job.heads() * job.lanes).sum();
     // What a real host's memory held before.
     let (heads, values) = (
-        vec![Head::VACANT; setup.jobs.iter().map(heads).sum()],
+        vec![Head::VACANT; jobs.iter().map(ModelJob::heads).sum()],
         vec![-1; lanes],
     );
-    let mut core = Aggregator::new(Epoch(setup.epoch), heads, values);
-    for job in &setup.jobs {
-        let members = job.members.iter().map(|member| Member {
-            source: Endpoint::from(std::net::SocketAddr::from(member.address)),
-            set: MemberSet(member.set.0),
-            workers: member.workers,
-        });
-        let config = JobConfig {
-            key: job.key.0,
-            members: members.collect(),
-            lanes: Lanes::from_count(job.lanes).expect("a number of lanes that exists"),
-            window: job.window,
-        };
-        core.admit(&config).expect("memory was made for it");
+    let mut core = Aggregator::new(heads, values);
+    for job in &jobs {
+        core.admit(&config(job)).expect("memory was made for it");
     }
     core
 }
@@ -74,15 +59,8 @@ fn handle(core: &mut Core, datagram: &Datagram, expected: &Expectation) -> Resul
     let (kind, output) = match verdict {
         Verdict::Quiet => (VerdictKind::Quiet, None),
         Verdict::Reply { len } => (VerdictKind::Reply, Some(Hex(out[..len].to_vec()))),
-        Verdict::Broadcast { key, len } => {
-            let named = &out[8..16];
-            assert_eq!(
-                named,
-                key.to_le_bytes(),
-                "the output is of the job that it is sent to"
-            );
-            (VerdictKind::Broadcast, Some(Hex(out[..len].to_vec())))
-        }
+        Verdict::Broadcast { key, len } => (VerdictKind::Broadcast, Some(of_job(key, &out[..len]))),
+        Verdict::Forward { key, len } => (VerdictKind::Forward, Some(of_job(key, &out[..len]))),
     };
     let raised = |counter: &&Counter| core.counters().get(**counter) != before.get(**counter);
     let raised: Vec<&str> = Counter::ALL
@@ -104,6 +82,16 @@ fn handle(core: &mut Core, datagram: &Datagram, expected: &Expectation) -> Resul
         .ok_or_else(|| format!("packet {number}: the file says {said:?}, the core {got:?}"))
 }
 
+/// An output that goes to others than the sender.
+fn of_job(key: u64, out: &[u8]) -> Hex {
+    assert_eq!(
+        &out[8..16],
+        key.to_le_bytes(),
+        "the output is of the job that it is sent to"
+    );
+    Hex(out.to_vec())
+}
+
 /// A whole trace through the real aggregator.
 fn replay(trace: &Trace) -> Result<(), String> {
     let mut core = core(trace);
@@ -120,6 +108,13 @@ fn replay(trace: &Trace) -> Result<(), String> {
                 };
                 let member = abort.member;
                 core.abort(abort.abort.0, Abort { cause, member });
+            }
+            Event::Suspend(suspend) => core.suspend(suspend.suspend.0),
+            Event::Exclude(exclude) => core.exclude(exclude.exclude.0, exclude.member),
+            Event::Admit(admit) => {
+                let job = admit.admit.job(trace.setup.epoch);
+                core.release(job.key);
+                core.admit(&config(&job)).expect("it takes the place of another");
             }
         }
     }

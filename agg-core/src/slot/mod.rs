@@ -311,12 +311,14 @@ impl Head {
     }
 
     /// R-QUORUM-1: which members are late after an arrival of `sender`. Who contributes in time no longer is; who misses a
-    /// slot is.
+    /// slot is, also if the next one to be complete has held its contribution since before.
     #[inline(always)]
     pub fn late_after(&self, outcome: Outcome, sender: MemberSet, job: &Job) -> MemberSet {
         match outcome {
             Outcome::Quiet(Counter::Merged) => job.late.without(sender),
-            Outcome::Release(Counter::Completed) => job.expected.without(self.set),
+            Outcome::Release(Counter::Completed) => {
+                job.late.without(sender).union(job.expected.without(self.set))
+            }
             _ => job.late,
         }
     }

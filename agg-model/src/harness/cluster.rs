@@ -95,17 +95,11 @@ impl Cluster {
             workers: 1,
         };
         let members = (0..workers).map(member).collect();
-        let job = ModelJob {
-            key: 0x5eed,
-            members,
-            lanes,
-            window,
-            aborted: None,
-        };
+        let job = ModelJob::new(0x5eed, members, lanes, window);
         let watch = |number: usize| Watch::new(&job, number as u8, 1, TIMEOUT, first_chunk);
         Self {
             workers: (0..workers).map(watch).collect(),
-            aggregator: Lockstep::with_jobs(1, std::slice::from_ref(&job)),
+            aggregator: Lockstep::with_jobs(std::slice::from_ref(&job)),
             job,
             weather,
             random: Random::new(seed),
@@ -197,7 +191,8 @@ impl Cluster {
     fn arrive(&mut self, source: Source, bytes: &[u8]) {
         if self.restarts < self.weather.restarts && self.random.permille(self.weather.restart) {
             self.restarts += 1;
-            self.aggregator.restart(1 + self.restarts);
+            self.aggregator.restart();
+            self.job.epoch = 1 + self.restarts;
             assert!(self.aggregator.admit(&self.job), "it fitted before");
         }
         let Some(send) = self.aggregator.handle(bytes, source, self.now).send else {
@@ -207,6 +202,7 @@ impl Cluster {
         let to: Vec<_> = match send.to {
             To::Sender => (0..self.workers.len()).filter(is_worker).collect(),
             To::Members(_) => (0..self.workers.len()).collect(),
+            To::Parent(_) => panic!("a root has no parent"),
         };
         for worker in to {
             self.send(Arrives::Down(worker), &send.bytes);

@@ -60,13 +60,7 @@ pub fn job(workers: u8, window: u8) -> ModelJob {
         workers: 1,
     };
     let members = (0..workers.clamp(1, 64)).map(member).collect();
-    ModelJob {
-        key: 0x5eed,
-        members,
-        lanes: 16,
-        window: 1 << (window % 5),
-        aborted: None,
-    }
+    ModelJob::new(0x5eed, members, 16, 1 << (window % 5))
 }
 
 /// A watched worker, fed.

@@ -1,12 +1,14 @@
 //! Packets as a member would send them, and what [`Oddity`] makes of them.
 
+use std::collections::BTreeSet;
+
 use crate::checksum::seal;
 use crate::harness::random::Random;
-use crate::harness::step::{Contribution, Oddity};
-use crate::packet::{DATA, HEADER, ModelPacket, members, to_bytes};
+use crate::harness::step::{Contribution, Down, Oddity, Says};
+use crate::packet::{DATA, HEADER, ModelPacket, REFUSAL, WANT, members, to_bytes};
 use crate::{ModelJob, Source};
 
-/// Where a contribution is meant to go.
+/// Where a packet is meant to go.
 pub struct Sender<'a> {
     /// The job.
     pub job: &'a ModelJob,
@@ -14,40 +16,106 @@ pub struct Sender<'a> {
     pub slot: u16,
     /// The round.
     pub round: u32,
-    /// The keys of all jobs.
-    pub keys: Vec<u64>,
+    /// All jobs.
+    pub jobs: Vec<&'a ModelJob>,
+}
+
+impl Sender<'_> {
+    /// What members must agree on follows from the round, so that they do: every third round is header-only, every
+    /// fourth one of an operation that waits for all.
+    fn packet(&self) -> ModelPacket {
+        let round = self.round;
+        let kind = if round % 4 == 2 { 1 } else { 2 };
+        ModelPacket {
+            kind: DATA,
+            up: false,
+            result: false,
+            resend: false,
+            nonfinite: false,
+            header_only: round.is_multiple_of(3),
+            member: 255,
+            slot: self.slot,
+            key: self.job.key,
+            epoch: self.job.epoch,
+            round,
+            set: BTreeSet::new(),
+            workers: 0,
+            scale: Some((round % 5) as i16),
+            next: None,
+            op: kind << 56 | 1000,
+            op_seq: 7,
+            rest: Vec::new(),
+        }
+    }
 }
 
 /// The bytes of a contribution with its oddities, and where they come from.
-pub fn forge(contribution: &Contribution, sender: &Sender<'_>, epoch: u32) -> (Vec<u8>, Source) {
-    let job = sender.job;
-    let pick = |number: u8| usize::from(number) % job.members.len();
-    let number = pick(contribution.member);
-    let member = &job.members[number];
-    let mut source = member.source;
-    // What members must agree on follows from the round, so that they do: every third round is header-only.
-    let mut packet = ModelPacket {
-        kind: DATA,
+pub fn forge(contribution: &Contribution, sender: &Sender<'_>) -> (Vec<u8>, Source) {
+    let number = usize::from(contribution.member) % sender.job.members.len();
+    let member = &sender.job.members[number];
+    let packet = ModelPacket {
         up: true,
-        result: false,
         resend: contribution.resend,
-        nonfinite: false,
-        header_only: sender.round.is_multiple_of(3),
         member: number as u8,
-        slot: sender.slot,
-        key: job.key,
-        epoch,
-        round: sender.round,
         set: member.set.clone(),
         workers: member.workers,
-        scale: Some((sender.round % 5) as i16),
         next: Some(i16::from(contribution.next)),
-        op: 2 << 56 | 1000,
-        op_seq: 7,
-        rest: Vec::new(),
+        ..sender.packet()
     };
+    finish(
+        packet,
+        member.source,
+        sender,
+        contribution.values,
+        &contribution.oddities,
+    )
+}
+
+/// The bytes of what the job's parent says, with its oddities, and where they come from. Of a job without a parent
+/// somebody else does.
+pub fn forge_down(down: &Down, sender: &Sender<'_>) -> (Vec<u8>, Source) {
+    let parent = sender.job.parent;
+    let source = parent.map_or(([0xfe; 16], 1), |parent| parent.source);
+    let plain = ModelPacket {
+        epoch: parent.map_or(sender.job.epoch, |parent| parent.epoch),
+        set: members(down.set),
+        workers: down.set.count_ones(),
+        next: Some(i16::from(down.values) - 128),
+        ..sender.packet()
+    };
+    let packet = match down.says {
+        Says::Result => ModelPacket {
+            result: true,
+            ..plain
+        },
+        Says::Want => ModelPacket {
+            kind: WANT,
+            header_only: false,
+            ..plain
+        },
+        Says::Refusal(reason) => ModelPacket {
+            kind: REFUSAL,
+            header_only: false,
+            scale: Some(i16::from(reason)),
+            ..plain
+        },
+    };
+    finish(packet, source, sender, down.values, &down.oddities)
+}
+
+fn finish(
+    mut packet: ModelPacket,
+    mut source: Source,
+    sender: &Sender<'_>,
+    values: u8,
+    oddities: &[Oddity],
+) -> (Vec<u8>, Source) {
+    let job = sender.job;
+    let epoch = packet.epoch;
+    let pick = |number: u8| usize::from(number) % job.members.len();
+    let other = |number: u8| sender.jobs[usize::from(number) % sender.jobs.len()];
     let mut afterwards = Vec::new();
-    for oddity in &contribution.oddities {
+    for oddity in oddities {
         match *oddity {
             Oddity::Result => {
                 packet.result = true;
@@ -73,9 +141,16 @@ pub fn forge(contribution: &Contribution, sender: &Sender<'_>, epoch: u32) -> (V
             }
             Oddity::Set(set) => packet.set = members(set),
             Oddity::Workers(workers) => packet.workers = workers,
-            Oddity::JobKey(other) => packet.key = sender.keys[usize::from(other) % sender.keys.len()],
+            Oddity::JobKey(number) => packet.key = other(number).key,
             Oddity::Key(key) => packet.key = key,
             Oddity::SourceOf(other) => source = job.members[pick(other)].source,
+            Oddity::SourceOfParent(number) => {
+                source = other(number)
+                    .parent
+                    .or(job.parent)
+                    .map_or(source, |parent| parent.source);
+            }
+            Oddity::EpochOfParent => packet.epoch = job.parent.map_or(epoch, |parent| parent.epoch),
             Oddity::Port(port) => source.1 = port,
             Oddity::Epoch(by) => packet.epoch = epoch.wrapping_add_signed(i32::from(by)),
             Oddity::Op(op) => packet.op ^= u64::from(op),
@@ -90,8 +165,8 @@ pub fn forge(contribution: &Contribution, sender: &Sender<'_>, epoch: u32) -> (V
             }
         }
     }
-    if !packet.header_only {
-        packet.rest = to_bytes(&Random::new(u64::from(contribution.values)).integers(job.lanes));
+    if packet.kind == DATA && !packet.header_only {
+        packet.rest = to_bytes(&Random::new(u64::from(values)).integers(job.lanes));
     }
     let mut bytes = packet.emit();
     for oddity in afterwards {

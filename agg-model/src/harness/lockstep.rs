@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use agg_core::slot::Head;
 use agg_core::{
-    Abort, AbortCause, Aggregator, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Verdict,
+    Abort, AbortCause, Aggregator, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Parent, Policy,
+    Verdict,
 };
 
-use crate::aggregator::GENERATIONS;
 use crate::packet::{HEADER, bits};
 use crate::{ModelAggregator, ModelJob, ModelSend, ModelVerdict, Source, To};
 
@@ -25,26 +25,28 @@ pub struct Lockstep {
     earlier: BTreeMap<&'static str, u64>,
     heads: usize,
     lanes: usize,
+    /// When the last packet came.
+    now: u64,
 }
 
 impl Lockstep {
     /// Both with memory for `heads` generations and `lanes` values.
-    pub fn new(epoch: u32, heads: usize, lanes: usize) -> Self {
+    pub fn new(heads: usize, lanes: usize) -> Self {
         Self {
-            core: Aggregator::new(Epoch(epoch), vec![Head::VACANT; heads], vec![0; lanes]),
-            model: ModelAggregator::new(epoch, heads, lanes),
+            core: Aggregator::new(vec![Head::VACANT; heads], vec![0; lanes]),
+            model: ModelAggregator::new(heads, lanes),
             counted: BTreeMap::new(),
             earlier: BTreeMap::new(),
             heads,
             lanes,
+            now: 0,
         }
     }
 
     /// Both with memory for just these jobs, all admitted.
-    pub fn with_jobs(epoch: u32, jobs: &[ModelJob]) -> Self {
-        let heads = |job: &ModelJob| usize::from(job.window) * GENERATIONS;
-        let lanes = jobs.iter().map(|job| heads(job) * job.lanes).sum();
-        let mut both = Self::new(epoch, jobs.iter().map(heads).sum(), lanes);
+    pub fn with_jobs(jobs: &[ModelJob]) -> Self {
+        let lanes = jobs.iter().map(|job| job.heads() * job.lanes).sum();
+        let mut both = Self::new(jobs.iter().map(ModelJob::heads).sum(), lanes);
         for job in jobs {
             assert!(both.admit(job), "memory was made for {job:?}");
         }
@@ -64,15 +66,16 @@ impl Lockstep {
             .sum()
     }
 
-    /// R-EPOCH-1: both start anew, without memory of anything.
-    pub fn restart(&mut self, epoch: u32) {
+    /// Both start anew, without memory of anything.
+    pub fn restart(&mut self) {
         let mut earlier = std::mem::take(&mut self.earlier);
         for (counter, count) in &self.counted {
             *earlier.entry(counter).or_insert(0) += count;
         }
         *self = Self {
             earlier,
-            ..Self::new(epoch, self.heads, self.lanes)
+            now: self.now,
+            ..Self::new(self.heads, self.lanes)
         };
     }
 
@@ -97,6 +100,20 @@ impl Lockstep {
         self.check_waiting(key);
     }
 
+    /// R-REFORM-1.
+    pub fn suspend(&mut self, key: u64) {
+        self.core.suspend(key);
+        self.model.suspend(key);
+        self.check_waiting(key);
+    }
+
+    /// R-QUORUM-5.
+    pub fn exclude(&mut self, key: u64, member: u8) {
+        self.core.exclude(key, member);
+        self.model.exclude(key, member);
+        self.check_waiting(key);
+    }
+
     /// Both forget a job.
     pub fn release(&mut self, key: u64) {
         self.core.release(key);
@@ -106,6 +123,7 @@ impl Lockstep {
 
     /// Both handle one packet and must agree on what is sent to whom and on every counter.
     pub fn handle(&mut self, packet: &[u8], source: Source, now: u64) -> ModelVerdict {
+        self.now = now;
         let expected = self.model.handle(packet, source, now);
         *self.counted.entry(expected.counter).or_insert(0) += 1;
 
@@ -121,6 +139,10 @@ impl Lockstep {
             }),
             Verdict::Broadcast { key, len } => Some(ModelSend {
                 to: To::Members(key),
+                bytes: out[..len].to_vec(),
+            }),
+            Verdict::Forward { key, len } => Some(ModelSend {
+                to: To::Parent(key),
                 bytes: out[..len].to_vec(),
             }),
         };
@@ -158,6 +180,15 @@ impl Lockstep {
             self.model.job(key).map(|job| job.members.len()),
             "members of job {key:#x}"
         );
+        let lags = self.core.lags(key, self.now);
+        let lags: Vec<_> = lags.iter().map(|lag| (lag.chunks, lag.waiting)).collect();
+        assert_eq!(
+            lags,
+            self.model.lags(key, self.now),
+            "who is behind in job {key:#x}"
+        );
+        let epoch = self.core.epoch(key).map(|epoch| epoch.0);
+        assert_eq!(epoch, self.model.job(key).map(|job| job.epoch));
     }
 }
 
@@ -166,7 +197,8 @@ pub fn endpoint((ip, port): Source) -> Endpoint {
     Endpoint { ip, port }
 }
 
-fn config(job: &ModelJob) -> JobConfig {
+/// A job as the core is told of it.
+pub fn config(job: &ModelJob) -> JobConfig {
     let member = |member: &crate::ModelMember| Member {
         source: endpoint(member.source),
         set: MemberSet(bits(&member.set)),
@@ -174,10 +206,26 @@ fn config(job: &ModelJob) -> JobConfig {
     };
     JobConfig {
         key: job.key,
+        epoch: Epoch(job.epoch),
         members: job.members.iter().map(member).collect(),
         lanes: Lanes::from_count(job.lanes as u16).expect("a number of lanes that exists"),
         window: job.window,
+        generations: job.generations,
+        policy: policy(job),
+        parent: job.parent.map(|parent| Parent {
+            source: endpoint(parent.source),
+            member: parent.member,
+            epoch: Epoch(parent.epoch),
+        }),
     }
+}
+
+/// A job's policy as the core has it.
+pub fn policy(job: &ModelJob) -> Policy {
+    job.quorum.map_or(Policy::All, |quorum| Policy::Quorum {
+        members: quorum.members,
+        grace: quorum.grace,
+    })
 }
 
 /// The key that a packet names, if it is long enough for one.

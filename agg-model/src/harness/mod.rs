@@ -18,7 +18,7 @@ pub mod watch;
 pub use cluster::{Cluster, Weather};
 pub use feed::{Feed, Meal};
 pub use lockstep::Lockstep;
-pub use script::{JobSetup, Script, Setup};
+pub use script::{JobSetup, Kind, Script, Setup};
 pub use step::{Oddity, Step};
 pub use tensor::Values;
 pub use watch::Watch;

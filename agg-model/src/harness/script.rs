@@ -1,10 +1,10 @@
 //! Turns [`Step`]s into packets and events for a [`Lockstep`].
 
 use crate::harness::Lockstep;
-use crate::harness::forge::{Sender, forge};
+use crate::harness::forge::{Sender, forge, forge_down};
 use crate::harness::step::{RoundPick, Step};
 use crate::packet::members;
-use crate::{ModelJob, ModelMember, ModelVerdict, Source};
+use crate::{ModelJob, ModelMember, ModelParent, ModelQuorum, ModelVerdict, Source};
 
 /// How many sent packets are remembered for [`Step::Again`].
 const REMEMBERED: usize = 32;
@@ -21,8 +21,8 @@ pub struct Setup {
     pub roomy: bool,
 }
 
-/// One job of a script.
-#[derive(Clone, Debug)]
+/// One job of a script. The default is a root's that waits for its one member.
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct JobSetup {
     /// The members' sets; an empty one stands for the member's own bit.
@@ -33,10 +33,32 @@ pub struct JobSetup {
     pub window: u8,
     /// The round that slots begin with.
     pub first_round: u32,
+    /// What its aggregator is.
+    pub kind: Kind,
+}
+
+/// What a job's aggregator is.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
+pub enum Kind {
+    /// A root that waits for all.
+    #[default]
+    Root,
+    /// A leaf with this number (wrapping) among its parent's members.
+    Leaf(u8),
+    /// A root under a quorum.
+    Quorum {
+        /// So many members (wrapping).
+        members: u8,
+        /// The grace, in 250 µs.
+        grace: u8,
+        /// Generations are 2 to this power and 1, wrapping at 4.
+        generations: u8,
+    },
 }
 
 impl JobSetup {
-    fn job(&self, number: usize) -> ModelJob {
+    fn job(&self, number: usize, epoch: u32) -> ModelJob {
         let member = |(position, set): (usize, &u64)| {
             let set = if *set == 0 { 1 << (position % 64) } else { *set };
             ModelMember {
@@ -50,13 +72,32 @@ impl JobSetup {
         if sets.is_empty() {
             sets.push(0);
         }
-        ModelJob {
-            key: 0x1000 + number as u64,
-            members: sets.iter().enumerate().map(member).collect(),
-            lanes: if self.wide { 256 } else { 16 },
-            window: 1 << (self.window % 4),
-            aborted: None,
+        let members: Vec<_> = sets.iter().enumerate().map(member).collect();
+        let (count, lanes) = (members.len(), if self.wide { 256 } else { 16 });
+        let mut job = ModelJob::new(0x1000 + number as u64, members, lanes, 1 << (self.window % 4));
+        job.epoch = epoch;
+        match self.kind {
+            Kind::Root => {}
+            Kind::Leaf(member) => {
+                job.parent = Some(ModelParent {
+                    source: source(number, 500),
+                    member: member % 64,
+                    epoch: epoch.wrapping_add(u32::from(member / 64)),
+                });
+            }
+            Kind::Quorum {
+                members,
+                grace,
+                generations,
+            } => {
+                job.quorum = Some(ModelQuorum {
+                    members: 1 + members % count as u8,
+                    grace: u64::from(grace) * 250_000,
+                });
+                job.generations = 2 << (generations % 4);
+            }
         }
+        job
     }
 }
 
@@ -79,33 +120,23 @@ pub struct Script {
 impl Script {
     /// The jobs admitted, nothing sent.
     pub fn new(setup: &Setup) -> Self {
-        let mut jobs: Vec<_> = setup
-            .jobs
-            .iter()
-            .take(4)
-            .enumerate()
-            .map(|(n, job)| (job.job(n), job.first_round))
-            .collect();
+        let epoch = u32::from(setup.epoch);
+        let job = |(number, job): (usize, &JobSetup)| (job.job(number, epoch), job.first_round);
+        let mut jobs: Vec<_> = setup.jobs.iter().take(4).enumerate().map(job).collect();
         if jobs.is_empty() {
-            jobs.push((
-                JobSetup {
-                    sets: vec![0; 2],
-                    wide: false,
-                    window: 0,
-                    first_round: 0,
-                }
-                .job(0),
-                0,
-            ));
+            let pair = JobSetup {
+                sets: vec![0; 2],
+                ..JobSetup::default()
+            };
+            jobs.push((pair.job(0, epoch), 0));
         }
-        let generations = |job: &ModelJob| 2 * usize::from(job.window);
-        let mut heads: usize = jobs.iter().map(|(job, _)| generations(job)).sum();
-        let mut lanes: usize = jobs.iter().map(|(job, _)| generations(job) * job.lanes).sum();
+        let mut heads: usize = jobs.iter().map(|(job, _)| job.heads()).sum();
+        let mut lanes: usize = jobs.iter().map(|(job, _)| job.heads() * job.lanes).sum();
         if !setup.roomy {
             heads = heads.div_ceil(2);
             lanes = lanes.div_ceil(2);
         }
-        let lockstep = Lockstep::new(u32::from(setup.epoch), heads, lanes);
+        let lockstep = Lockstep::new(heads, lanes);
         let mut script = Self {
             lockstep,
             jobs,
@@ -122,7 +153,7 @@ impl Script {
     }
 
     fn admit_all(&mut self) {
-        for (job, _) in &self.jobs {
+        for (job, _) in &self.jobs.clone() {
             self.lockstep.admit(job);
         }
     }
@@ -135,21 +166,13 @@ impl Script {
     pub fn apply(&mut self, step: &Step) -> Option<ModelVerdict> {
         match step {
             Step::Contribute(contribution) => {
-                let (job, first_round) = self.job(contribution.job);
-                let slot = u16::from(contribution.slot) % job.window;
-                let newest = self
-                    .lockstep
-                    .model()
-                    .newest_round(job.key, slot)
-                    .unwrap_or(*first_round);
-                let others = self.jobs.iter().map(|(job, _)| job.key).collect();
-                let sender = Sender {
-                    job,
-                    slot,
-                    round: contribution.round.from(newest),
-                    keys: others,
-                };
-                let (bytes, source) = forge(contribution, &sender, self.lockstep.model().epoch());
+                let sender = self.sender(contribution.job, contribution.slot, contribution.round);
+                let (bytes, source) = forge(contribution, &sender);
+                Some(self.send(bytes, source))
+            }
+            Step::Down(down) => {
+                let sender = self.sender(down.job, down.slot, down.round);
+                let (bytes, source) = forge_down(down, &sender);
                 Some(self.send(bytes, source))
             }
             Step::Again(ago) => {
@@ -181,16 +204,50 @@ impl Script {
                 self.lockstep.admit(&job);
                 None
             }
+            Step::Suspend(job) => {
+                let key = self.job(*job).0.key;
+                self.lockstep.suspend(key);
+                None
+            }
+            Step::Exclude { job, member } => {
+                let job = &self.job(*job).0;
+                let (key, member) = (job.key, member % (job.members.len() as u8 + 1));
+                self.lockstep.exclude(key, member);
+                None
+            }
+            Step::Reform(job) => {
+                let number = usize::from(*job) % self.jobs.len();
+                let job = &mut self.jobs[number].0;
+                job.epoch = job.epoch.saturating_add(1);
+                let job = job.clone();
+                self.lockstep.release(job.key);
+                self.lockstep.admit(&job);
+                None
+            }
             Step::Restart(epochs) => {
-                let epoch = self
-                    .lockstep
-                    .model()
-                    .epoch()
-                    .saturating_add(1 + u32::from(epochs % 4));
-                self.lockstep.restart(epoch);
+                for (job, _) in &mut self.jobs {
+                    job.epoch = job.epoch.saturating_add(1 + u32::from(epochs % 4));
+                    if let Some(parent) = &mut job.parent {
+                        parent.epoch = parent.epoch.saturating_add(u32::from(epochs % 2));
+                    }
+                }
+                self.lockstep.restart();
                 self.admit_all();
                 None
             }
+        }
+    }
+
+    /// Where a packet for a slot of a job goes.
+    fn sender(&self, job: u8, slot: u8, round: RoundPick) -> Sender<'_> {
+        let (job, first_round) = self.job(job);
+        let slot = u16::from(slot) % job.window;
+        let newest = self.lockstep.model().newest_round(job.key, slot);
+        Sender {
+            job,
+            slot,
+            round: round.from(newest.unwrap_or(*first_round)),
+            jobs: self.jobs.iter().map(|(job, _)| job).collect(),
         }
     }
 

@@ -28,6 +28,19 @@ pub enum Step {
         /// Whom it names.
         member: u8,
     },
+    /// A leaf's parent sends something.
+    Down(Down),
+    /// A job is suspended.
+    Suspend(u8),
+    /// A job is admitted anew, an epoch on, with empty slots.
+    Reform(u8),
+    /// A member is removed.
+    Exclude {
+        /// The job.
+        job: u8,
+        /// The member.
+        member: u8,
+    },
     /// A job is forgotten.
     Release(u8),
     /// A job of the setup comes (again).
@@ -50,6 +63,34 @@ pub struct Contribution {
     /// Of this its values are made.
     pub values: u8,
     pub oddities: Vec<Oddity>,
+}
+
+/// What a parent sends to a leaf.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
+#[expect(missing_docs, reason = "as in the packet")]
+pub struct Down {
+    pub job: u8,
+    pub slot: u8,
+    pub round: RoundPick,
+    pub says: Says,
+    /// Among the parent's members.
+    pub set: u64,
+    /// Of this its values are made.
+    pub values: u8,
+    pub oddities: Vec<Oddity>,
+}
+
+/// What a packet from the parent is.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
+pub enum Says {
+    /// A result.
+    Result,
+    /// A Want.
+    Want,
+    /// A refusal of this reason.
+    Refusal(i8),
 }
 
 /// A round, as seen from the newest one of the slot.
@@ -104,6 +145,10 @@ pub enum Oddity {
     Scale(i16),
     /// Any next exponent.
     Next(i16),
+    /// Sent by the parent of another job, or by this one's.
+    SourceOfParent(u8),
+    /// The epoch of the parent.
+    EpochOfParent,
     /// Values not finite.
     NonFinite,
     /// HEADER_ONLY turned round, with the values that fit it.

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use serde::{Deserialize, Serialize};
 
 use crate::vectors::text::{Hex, Word};
-use crate::{ModelJob, ModelMember, packet};
+use crate::{ModelJob, ModelMember, ModelParent, ModelQuorum, packet};
 
 /// The only format so far.
 pub const FORMAT: u32 = 1;
@@ -20,9 +20,9 @@ pub struct Setup {
     pub about: String,
     /// How many packets it has.
     pub packets: usize,
-    /// The aggregator's epoch.
+    /// The epoch of jobs that do not say another.
     pub epoch: u32,
-    /// Its jobs, all admitted, their slots vacant.
+    /// The aggregator's jobs, all admitted, their slots vacant.
     pub jobs: Vec<JobLine>,
 }
 
@@ -38,6 +38,40 @@ pub struct JobLine {
     pub window: u16,
     /// Its members, in the order of their numbers.
     pub members: Vec<MemberLine>,
+    /// Its epoch; the set-up's where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u32>,
+    /// The generations of a slot; 2 where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generations: Option<u16>,
+    /// Its policy; All where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<QuorumLine>,
+    /// The next level, at a leaf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentLine>,
+}
+
+/// The policy Quorum.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuorumLine {
+    /// So many members are enough,
+    pub members: u8,
+    /// once so many ns have passed.
+    pub grace: u64,
+}
+
+/// A leaf's parent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParentLine {
+    /// Where it sends from.
+    pub address: SocketAddrV4,
+    /// The leaf's number there.
+    pub member: u8,
+    /// Its epoch.
+    pub epoch: u32,
 }
 
 /// A member.
@@ -60,6 +94,12 @@ pub enum Event {
     Packet(Expectation),
     /// A job is aborted.
     Abort(Abort),
+    /// A job is suspended.
+    Suspend(Suspend),
+    /// A member is removed from a job.
+    Exclude(Exclude),
+    /// A job is admitted.
+    Admit(Admit),
 }
 
 /// A packet, and what must come of it.
@@ -93,6 +133,8 @@ pub enum VerdictKind {
     Reply,
     /// To every member of the job that the output's key names.
     Broadcast,
+    /// To the parent of that job.
+    Forward,
 }
 
 /// The end of a job (R-JOB-2).
@@ -107,21 +149,54 @@ pub struct Abort {
     pub member: u8,
 }
 
+/// The members of a job are to register again (R-REFORM-1).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suspend {
+    /// The job's key.
+    pub suspend: Word,
+}
+
+/// A member is expected no more (R-QUORUM-5).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exclude {
+    /// The job's key.
+    pub exclude: Word,
+    /// The member's number.
+    pub member: u8,
+}
+
+/// A job comes, with vacant slots; one of that key that is there goes (R-REFORM-2).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admit {
+    /// The job.
+    pub admit: JobLine,
+}
+
 impl JobLine {
-    /// The job, as the model has it.
-    pub fn job(&self) -> ModelJob {
+    /// The job, as the model has it; `epoch` is the set-up's.
+    pub fn job(&self, epoch: u32) -> ModelJob {
         let member = |member: &MemberLine| ModelMember {
             source: source(member.address),
             set: packet::members(member.set.0),
             workers: member.workers,
         };
-        ModelJob {
-            key: self.key.0,
-            members: self.members.iter().map(member).collect(),
-            lanes: usize::from(self.lanes),
-            window: self.window,
-            aborted: None,
-        }
+        let members = self.members.iter().map(member).collect();
+        let mut job = ModelJob::new(self.key.0, members, usize::from(self.lanes), self.window);
+        job.epoch = self.epoch.unwrap_or(epoch);
+        job.generations = self.generations.unwrap_or(job.generations);
+        job.quorum = self.quorum.as_ref().map(|quorum| ModelQuorum {
+            members: quorum.members,
+            grace: quorum.grace,
+        });
+        job.parent = self.parent.as_ref().map(|parent| ModelParent {
+            source: source(parent.address),
+            member: parent.member,
+            epoch: parent.epoch,
+        });
+        job
     }
 }
 

@@ -12,6 +12,9 @@ pub mod scenarios;
 pub mod text;
 pub mod trace;
 
-pub use lines::{Abort, Event, Expectation, JobLine, MemberLine, Setup, VerdictKind};
+pub use lines::{
+    Abort, Admit, Event, Exclude, Expectation, JobLine, MemberLine, ParentLine, QuorumLine, Setup, Suspend,
+    VerdictKind,
+};
 pub use player::Player;
 pub use trace::{Datagram, Trace};

@@ -2,12 +2,13 @@
 
 use std::net::SocketAddrV4;
 
-use crate::aggregator::GENERATIONS;
 use crate::vectors::lines::source;
-use crate::vectors::lines::{Abort, Event, Expectation, FORMAT, JobLine, Setup, VerdictKind};
+use crate::vectors::lines::{
+    Abort, Admit, Event, Exclude, Expectation, FORMAT, JobLine, Setup, Suspend, VerdictKind,
+};
 use crate::vectors::text::{Hex, Word};
 use crate::vectors::trace::{Datagram, Trace};
-use crate::{ModelAggregator, ModelPacket, To};
+use crate::{ModelAggregator, ModelJob, ModelPacket, To};
 
 /// Time between two packets unless the scenario says otherwise, in ns: a fifth of the pause between Wants.
 const STEP: u64 = 200_000;
@@ -23,11 +24,12 @@ pub struct Player {
 impl Player {
     /// A trace named `name`, of an aggregator with these jobs.
     pub fn new(name: &str, about: &str, epoch: u32, jobs: &[JobLine]) -> Self {
-        let heads = |job: &JobLine| usize::from(job.window) * GENERATIONS;
-        let lanes = jobs.iter().map(|job| heads(job) * usize::from(job.lanes)).sum();
-        let mut model = ModelAggregator::new(epoch, jobs.iter().map(heads).sum(), lanes);
-        for job in jobs {
-            assert!(model.admit(job.job()), "{name}: {job:?} is not admitted");
+        let models: Vec<_> = jobs.iter().map(|job| job.job(epoch)).collect();
+        let heads = models.iter().map(ModelJob::heads).sum();
+        let lanes = models.iter().map(|job| job.heads() * job.lanes).sum();
+        let mut model = ModelAggregator::new(heads, lanes);
+        for job in models {
+            assert!(model.admit(job.clone()), "{name}: {job:?} is not admitted");
         }
         let (jobs, about) = (jobs.to_vec(), about.to_owned());
         let setup = Setup {
@@ -78,6 +80,7 @@ impl Player {
             None => VerdictKind::Quiet,
             Some(To::Sender) => VerdictKind::Reply,
             Some(To::Members(_)) => VerdictKind::Broadcast,
+            Some(To::Parent(_)) => VerdictKind::Forward,
         };
         self.trace.datagrams.push(Datagram {
             source: from,
@@ -105,6 +108,34 @@ impl Player {
             member,
         };
         self.trace.events.push(Event::Abort(abort));
+    }
+
+    /// A job is suspended.
+    pub fn suspend(&mut self, key: u64) {
+        self.model.suspend(key);
+        let suspend = Suspend { suspend: Word(key) };
+        self.trace.events.push(Event::Suspend(suspend));
+    }
+
+    /// A member is removed.
+    pub fn exclude(&mut self, key: u64, member: u8) {
+        self.model.exclude(key, member);
+        let exclude = Exclude {
+            exclude: Word(key),
+            member,
+        };
+        self.trace.events.push(Event::Exclude(exclude));
+    }
+
+    /// A job takes the place of the one of its key.
+    pub fn admit(&mut self, job: &JobLine) {
+        self.model.release(job.key.0);
+        assert!(
+            self.model.admit(job.job(self.trace.setup.epoch)),
+            "{job:?} is not admitted"
+        );
+        let admit = Admit { admit: job.clone() };
+        self.trace.events.push(Event::Admit(admit));
     }
 
     /// The next packet comes so long, in ns, after the last.

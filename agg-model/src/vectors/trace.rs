@@ -44,7 +44,7 @@ impl Trace {
 
         let times = self.events.iter().filter_map(|event| match event {
             Event::Packet(expected) => Some(expected.now),
-            Event::Abort(_) => None,
+            _ => None,
         });
         let frame = |(at, datagram): (usize, &Datagram)| {
             frame::write(datagram.source, AGGREGATOR, at as u16 + 1, &datagram.payload)
@@ -86,7 +86,7 @@ impl Trace {
         }
         let numbers = events.iter().filter_map(|event| match event {
             Event::Packet(expected) => Some(expected.packet),
-            Event::Abort(_) => None,
+            _ => None,
         });
         if setup.packets != datagrams.len() || !numbers.eq(1..=datagrams.len()) {
             return Err(broken(

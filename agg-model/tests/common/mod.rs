@@ -3,8 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use agg_model::harness::step::{Contribution, Oddity, RoundPick, Step};
-use agg_model::harness::{JobSetup, Setup};
+use agg_model::harness::step::{Contribution, Down, Oddity, RoundPick, Says, Step};
+use agg_model::harness::{JobSetup, Kind, Setup};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, RngSeed, TestRunner};
@@ -71,6 +71,8 @@ fn oddity() -> impl Strategy<Value = Oddity> {
         2 => prop_oneof![Just(i16::MIN), any::<i16>()].prop_map(Oddity::Next),
         2 => Just(Oddity::NonFinite),
         1 => Just(Oddity::OtherShape),
+        1 => any::<u8>().prop_map(Oddity::SourceOfParent),
+        1 => Just(Oddity::EpochOfParent),
         1 => (0_u16..10).prop_map(Oddity::Slot),
         1 => any::<u16>().prop_map(Oddity::Shorter),
         1 => any::<u8>().prop_map(Oddity::Longer),
@@ -79,40 +81,64 @@ fn oddity() -> impl Strategy<Value = Oddity> {
     ]
 }
 
-fn contribution() -> impl Strategy<Value = Contribution> {
-    let oddities = prop_oneof![6 => Just(Vec::new()), 2 => vec(oddity(), 1), 1 => vec(oddity(), 2..4)];
-    (
-        0_u8..4,
-        0_u8..8,
-        0_u8..8,
-        round(),
-        any::<bool>(),
-        any::<i8>(),
-        any::<u8>(),
-        oddities,
-    )
-        .prop_map(
-            |(job, member, slot, round, resend, next, values, oddities)| Contribution {
-                job,
-                member,
-                slot,
-                round,
-                resend,
-                next,
-                values,
-                oddities,
-            },
-        )
+fn oddities() -> impl Strategy<Value = Vec<Oddity>> {
+    prop_oneof![6 => Just(Vec::new()), 2 => vec(oddity(), 1), 1 => vec(oddity(), 2..4)]
 }
 
-/// One step, mostly packets.
+fn contribution() -> impl Strategy<Value = Contribution> {
+    let place = (0_u8..4, 0_u8..8, 0_u8..8, round());
+    let what = (any::<bool>(), any::<i8>(), any::<u8>(), oddities());
+    (place, what).prop_map(
+        |((job, member, slot, round), (resend, next, values, oddities))| Contribution {
+            job,
+            member,
+            slot,
+            round,
+            resend,
+            next,
+            values,
+            oddities,
+        },
+    )
+}
+
+fn says() -> impl Strategy<Value = Says> {
+    prop_oneof![
+        3 => Just(Says::Result),
+        3 => Just(Says::Want),
+        1 => (1_i8..3).prop_map(Says::Refusal),
+        1 => any::<i8>().prop_map(Says::Refusal),
+    ]
+}
+
+/// What a parent sends.
+fn down() -> impl Strategy<Value = Down> {
+    let place = (0_u8..4, 0_u8..8, round());
+    let set = prop_oneof![Just(0), any::<u64>()];
+    let what = (says(), set, any::<u8>(), oddities());
+    (place, what).prop_map(|((job, slot, round), (says, set, values, oddities))| Down {
+        job,
+        slot,
+        round,
+        says,
+        set,
+        values,
+        oddities,
+    })
+}
+
+/// One step, mostly packets of members.
 pub fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         60 => contribution().prop_map(Step::Contribute),
+        6 => down().prop_map(Step::Down),
         8 => any::<u8>().prop_map(Step::Again),
         1 => (0_u8..4, 0_u8..8, vec(any::<u8>(), 0..80)).prop_map(|(job, member, bytes)| Step::Raw { job, member, bytes }),
         8 => (0_u8..9).prop_map(Step::Wait),
         1 => (0_u8..4, 0_u8..3, any::<u8>()).prop_map(|(job, reason, member)| Step::Abort { job, reason, member }),
+        1 => (0_u8..4).prop_map(Step::Suspend),
+        1 => (0_u8..4).prop_map(Step::Reform),
+        1 => (0_u8..4, any::<u8>()).prop_map(|(job, member)| Step::Exclude { job, member }),
         1 => (0_u8..4).prop_map(Step::Release),
         2 => (0_u8..4).prop_map(Step::Admit),
         1 => (0_u8..4).prop_map(Step::Restart),
@@ -130,20 +156,60 @@ fn sets() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
+/// One step of a leaf: as much from its parent as from its members, and nothing that ends the job.
+pub fn leaf_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => contribution().prop_map(Step::Contribute),
+        15 => down().prop_map(Step::Down),
+        4 => any::<u8>().prop_map(Step::Again),
+        5 => (0_u8..6).prop_map(Step::Wait),
+    ]
+}
+
+/// One step of a job under a quorum: contributions that come one after the other, and time.
+pub fn quorum_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        40 => contribution().prop_map(Step::Contribute),
+        4 => any::<u8>().prop_map(Step::Again),
+        10 => (0_u8..6).prop_map(Step::Wait),
+        1 => (0_u8..4, any::<u8>()).prop_map(|(job, member)| Step::Exclude { job, member }),
+    ]
+}
+
+/// A quorum of a few, with a grace about as long as steps wait.
+pub fn quorum() -> impl Strategy<Value = Kind> {
+    (0_u8..4, 0_u8..12, 0_u8..4).prop_map(|(members, grace, generations)| Kind::Quorum {
+        members,
+        grace,
+        generations,
+    })
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        3 => Just(Kind::Root),
+        2 => any::<u8>().prop_map(Kind::Leaf),
+        2 => quorum(),
+    ]
+}
+
 fn job() -> impl Strategy<Value = JobSetup> {
     let first_round = prop_oneof![Just(0), (0_u32..4).prop_map(|back| u32::MAX - back), any::<u32>()];
-    (
-        sets(),
-        prop_oneof![5 => Just(false), 1 => Just(true)],
-        0_u8..4,
-        first_round,
-    )
-        .prop_map(|(sets, wide, window, first_round)| JobSetup {
+    let wide = prop_oneof![5 => Just(false), 1 => Just(true)];
+    (sets(), wide, 0_u8..4, first_round, kind()).prop_map(|(sets, wide, window, first_round, kind)| {
+        // A quorum is of single workers.
+        let sets = match kind {
+            Kind::Quorum { .. } => vec![0; sets.len()],
+            _ => sets,
+        };
+        JobSetup {
             sets,
             wide,
             window,
             first_round,
-        })
+            kind,
+        }
+    })
 }
 
 /// The jobs of a test.

@@ -14,6 +14,7 @@ use agg_core::{Epoch, Failure, Lanes, Worker, WorkerConfig};
 
 use crate::ModelJob;
 use crate::harness::Values;
+use crate::harness::lockstep::policy;
 use crate::packet::{DATA, ModelPacket, REFUSAL};
 use operation::Current;
 
@@ -55,6 +56,7 @@ impl Watch {
             workers: job.members.len() as u32,
             lanes: Lanes::from_count(job.lanes as u16).expect("a number of lanes that exists"),
             window: job.window,
+            policy: policy(job),
             timeout,
             first_chunk,
         };

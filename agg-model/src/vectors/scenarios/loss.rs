@@ -175,18 +175,6 @@ pub fn restoration() -> Trace {
         "wants_sent",
         "member 1 sends again: a Want goes to all",
     );
-    let less = ModelPacket {
-        set: [0, 1].into(),
-        workers: 2,
-        ..whole(0)
-    };
-    player.send(&less, "R-SLOT-2", refused, "a RESULT of part of the members");
-    let more = ModelPacket {
-        set: [0, 1, 2, 3].into(),
-        workers: 4,
-        ..whole(0)
-    };
-    player.send(&more, "R-SLOT-2", refused, "a RESULT of more than the members");
     let later = ModelPacket { round: 5, ..whole(0) };
     player.send(
         &later,
@@ -204,13 +192,15 @@ pub fn restoration() -> Trace {
     let answer = ModelPacket {
         nonfinite: true,
         next: Some(2),
+        set: [0, 5, 63].into(),
+        workers: 40,
         ..whole(2)
     };
     player.send(
         &answer,
         "R-SLOT-2",
         "slots_restored",
-        "member 2's RESULT replaces everything and goes to all",
+        "member 2's RESULT, of another level's set, replaces everything and goes to all with the set of this one",
     );
     player.send(
         &whole(0),

@@ -73,6 +73,10 @@ fn job(members: Vec<MemberLine>) -> JobLine {
         lanes: 16,
         window: 2,
         members,
+        epoch: None,
+        generations: None,
+        quorum: None,
+        parent: None,
     }
 }
 
