@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use agg_core::wire::{Header, packet_len};
 use agg_core::worker::SlotState;
-use agg_core::{Epoch, Lanes, Round, Worker, WorkerConfig};
+use agg_core::{Epoch, Lanes, Policy, Round, Worker, WorkerConfig};
 
 use crate::mutation::WorkerFilter;
 use crate::network::Packet;
@@ -78,6 +78,7 @@ impl Member {
             workers: scenario.members as u32,
             lanes: Lanes::L16,
             window,
+            policy: Policy::All,
             timeout: NEVER,
             first_chunk: scenario.first_chunk,
         };
@@ -192,10 +193,10 @@ impl Member {
         }
     }
 
-    /// Each call queues at least the oldest chunk in flight.
+    /// Each call queues at least the oldest chunk in flight; what is passed over (R-RESEND-4) is due again at the next.
     fn alarm(&mut self, scenario: &Scenario) {
-        for _ in 0..self.filter.window(scenario.window) {
-            self.worker.handle_timeout(OVERDUE);
+        for call in 1..=u64::from(self.filter.window(scenario.window)) {
+            self.worker.handle_timeout(call * OVERDUE);
         }
     }
 

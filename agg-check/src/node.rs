@@ -7,7 +7,7 @@ use agg_core::round::GENERATIONS;
 use agg_core::slot::Head;
 use agg_core::wire::{Header, packet_len};
 use agg_core::{
-    Aggregator, Counter, Endpoint, Epoch, JobConfig, Lanes, Member as JobMember, MemberSet, Verdict,
+    Aggregator, Counter, Endpoint, Epoch, JobConfig, Lanes, Member as JobMember, MemberSet, Policy, Verdict,
 };
 
 use crate::member::KEY;
@@ -70,7 +70,8 @@ impl Node {
         let Slots::Real { heads, .. } = &self.slots else {
             return None;
         };
-        let head = &heads[usize::from(packet.slot) * GENERATIONS + packet.round.generation()];
+        let head = &heads
+            [usize::from(packet.slot) * usize::from(GENERATIONS) + packet.round.generation(GENERATIONS)];
         (*head != Head::VACANT).then(|| head.result(KEY, self.epoch, packet.slot))
     }
 
@@ -102,6 +103,7 @@ impl Node {
                 to: from,
                 bytes: out[..len].to_vec(),
             }],
+            Verdict::Forward { .. } => panic!("the root has no parent"),
             Verdict::Broadcast { len, .. } => (0..scenario.members)
                 .map(|to| Packet::Down {
                     to,
@@ -159,11 +161,7 @@ impl Engine {
     /// An aggregator with the scenario's job.
     pub fn new(epoch: Epoch, scenario: &Scenario) -> Self {
         let generations = 2 * usize::from(scenario.window);
-        let mut aggregator = Aggregator::new(
-            epoch,
-            vec![Head::VACANT; generations],
-            vec![0; generations * LANES],
-        );
+        let mut aggregator = Aggregator::new(vec![Head::VACANT; generations], vec![0; generations * LANES]);
         let members = (0..scenario.members).map(|number| JobMember {
             source: endpoint(number),
             set: MemberSet::single(number as u8),
@@ -171,9 +169,13 @@ impl Engine {
         });
         let job = JobConfig {
             key: KEY,
+            epoch,
             members: members.collect(),
             lanes: Lanes::L16,
             window: scenario.window,
+            generations: GENERATIONS,
+            policy: Policy::All,
+            parent: None,
         };
         aggregator.admit(&job).expect("the slots fit the job");
         Self(Mutex::new(aggregator))

@@ -112,6 +112,16 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         (self.heads.as_mut(), self.values.as_mut())
     }
 
+    /// What is known of a job besides its members and slots.
+    pub fn job(&self, key: u64) -> Option<&Job> {
+        self.jobs.get(&key).map(|entry| &entry.job)
+    }
+
+    /// The same, to restore what [`Self::job`] gave beside the slots' memory: under a quorum packets change it.
+    pub fn job_mut(&mut self, key: u64) -> Option<&mut Job> {
+        self.jobs.get_mut(&key).map(|entry| &mut entry.job)
+    }
+
     /// Takes a job in: reserves and empties its slots. A suspended job of the same key is replaced; it stays as it was
     /// where there is an error.
     pub fn admit(&mut self, config: &JobConfig) -> Result<(), AdmitError> {

@@ -1,5 +1,6 @@
 //! An aggregator over mutant slots: the checks before a slot, and the packets it sends.
 
+use agg_core::round::GENERATIONS;
 use agg_core::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
 use agg_core::{Epoch, Exponent, MemberSet, Verdict};
 
@@ -70,7 +71,7 @@ impl AggregatorMutation {
         }
         let generation = match self {
             Self::OneGeneration => 0,
-            _ => header.round.generation(),
+            _ => header.round.generation(GENERATIONS),
         };
         let generation = &mut generations[usize::from(header.slot) * 2 + generation];
         let mut values = [0; LANES];

@@ -141,7 +141,7 @@ impl Merged {
         }
         let is_result = header.flags.has(Flags::RESULT);
         let may_take = self.asked || broken == Broken::TakeUnaskedResults;
-        if is_result && (!may_take || header.set != expected || broken == Broken::DropResults) {
+        if is_result && (!may_take || broken == Broken::DropResults) {
             return Answer::None;
         }
         if let Some(refusal) = self
@@ -157,6 +157,8 @@ impl Merged {
                 asked: self.asked,
                 ..Self::new(header, values)
             };
+            // Its set is that of wherever its member was before.
+            self.header.set = expected;
         } else if theirs.is_disjoint(mine) {
             self.merge(header, values, broken);
         } else if theirs.is_subset(mine) {
