@@ -1,8 +1,8 @@
 //! A blocking client: ranks and tools are plain threads.
 
 mod background;
-mod connect;
-mod error;
+pub(crate) mod connect;
+pub(crate) mod error;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl ControlClient {
         })
     }
 
-    /// Registers a rank and waits until its world is complete.
+    /// Registers a member and waits until its world is complete.
     ///
     /// # Errors
     /// [`ControlError::RanksMissing`] after `request.wait`, [`ControlError::Refused`] if the request or the world is
@@ -140,6 +140,7 @@ impl ControlClient {
         let message = proto::AbortRequest {
             member: Some(member.into()),
             text: text.to_owned(),
+            reason: None,
         };
         let proto::AbortResponse {} = self.call("abort a job", Duration::ZERO, |mut stub| async move {
             stub.abort(message).await

@@ -58,6 +58,14 @@ impl Default for ControlConfig {
 }
 
 impl ControlConfig {
+    /// For messages.
+    pub(crate) fn parent_address(&self) -> String {
+        self.parent
+            .as_ref()
+            .map(|parent| parent.address.clone())
+            .unwrap_or_default()
+    }
+
     /// Checks that the settings can work together.
     ///
     /// # Errors

@@ -11,14 +11,18 @@ use prost::Message;
 
 use crate::config::ControlConfig;
 use crate::messages::{Description, Left, Member, Pulse, Registered, Registration, Status};
-use crate::plane::DataPlane;
+use crate::plane::{AbortReason, DataPlane};
 use crate::proto;
 use crate::refusal::Refusal;
 use crate::registry::{self, Registry};
 use crate::service::{member, unreadable};
 
 /// The registry.
-pub struct Control(Registry);
+pub struct Control {
+    registry: Registry,
+    /// Of the last call that had one.
+    now: Instant,
+}
 
 /// A registration that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,80 +34,97 @@ pub type Answer<T> = Option<Result<T, Refusal>>;
 impl Control {
     /// A registry without worlds and jobs.
     pub fn new(plane: Arc<dyn DataPlane>, config: ControlConfig) -> Self {
-        Self(Registry::new(plane, config))
+        Self {
+            registry: Registry::new(plane, config),
+            now: Instant::now(),
+        }
     }
 
     /// A `RegisterRequest` from `peer`.
     pub fn register(&mut self, request: &[u8], peer: IpAddr, now: Instant) -> Answer<Ticket> {
+        self.now = now;
         let request = proto::RegisterRequest::decode(request).ok()?;
         let request = Registration::try_from(request).map_err(unreadable);
-        Some(request.and_then(|request| self.0.register(&request, peer, now).map(Ticket)))
+        Some(request.and_then(|request| self.registry.register(&request, peer, now).map(Ticket)))
     }
 
     /// A `HeartbeatRequest`.
     pub fn heartbeat(&mut self, request: &[u8], now: Instant) -> Answer<Pulse> {
+        self.now = now;
         let request = proto::HeartbeatRequest::decode(request).ok()?;
         let sender = member(request.member);
-        Some(sender.and_then(|sender| self.0.heartbeat(sender, request.progress, now)))
+        Some(sender.and_then(|sender| self.registry.heartbeat(sender, request.progress, now)))
     }
 
     /// A `LeaveRequest`, and what is answered at once.
     pub fn leave(&mut self, request: &[u8], now: Instant) -> Answer<Left> {
+        self.now = now;
         let request = proto::LeaveRequest::decode(request).ok()?;
-        let left = |sender: Member| self.0.leave(sender, now).map(|()| self.0.left(sender.key));
+        let left = |sender: Member| {
+            self.registry
+                .leave(sender, now)
+                .map(|()| self.registry.left(sender.key))
+        };
         Some(member(request.member).and_then(left))
     }
 
     /// An `AbortRequest`.
     pub fn abort(&mut self, request: &[u8], now: Instant) -> Answer<()> {
+        self.now = now;
         let request = proto::AbortRequest::decode(request).ok()?;
-        let sender = member(request.member);
-        Some(sender.and_then(|sender| self.0.abort(sender, &request.text, now)))
+        let relayed = request
+            .reason
+            .map(AbortReason::try_from)
+            .transpose()
+            .map_err(unreadable);
+        let sender = member(request.member).and_then(|sender| Ok((sender, relayed?)));
+        Some(sender.and_then(|(sender, relayed)| self.registry.abort(sender, &request.text, relayed, now)))
     }
 
     /// The outcome of a registration, if there is one yet.
     pub fn poll(&mut self, ticket: Ticket) -> Option<Result<Registered, Refusal>> {
-        self.0.poll(ticket.0)
+        self.registry.poll(ticket.0)
     }
 
     /// Ends a registration whose time is over.
     pub fn give_up(&mut self, ticket: Ticket, waited: Duration) -> Result<Registered, Refusal> {
-        self.0.give_up(ticket.0, waited)
+        self.registry.give_up(ticket.0, waited, self.now)
     }
 
     /// Ends a registration whose caller has gone.
     pub fn withdraw(&mut self, ticket: Ticket) {
-        self.0.withdraw(ticket.0);
+        self.registry.withdraw(ticket.0, self.now);
     }
 
     /// Looks for lost ranks.
     pub fn tick(&mut self, now: Instant) {
-        self.0.tick(now);
+        self.now = now;
+        self.registry.tick(now);
     }
 
     /// Takes no new worlds.
     pub fn drain(&mut self) {
-        self.0.drain();
+        self.registry.drain();
     }
 
     /// Ends everything.
     pub fn close(&mut self, now: Instant) {
-        self.0.close(now);
+        self.registry.close(now);
     }
 
     /// What an operator sees.
     pub fn status(&self, now: Instant) -> Status {
-        self.0.status(now)
+        self.registry.status(now)
     }
 
     /// Jobs that run.
     pub fn running_jobs(&self) -> usize {
-        self.0.running_jobs()
+        self.registry.running_jobs()
     }
 
     /// Registrations whose outcome nobody has taken yet.
     pub fn open_tickets(&self) -> usize {
-        self.0.open_tickets()
+        self.registry.open_tickets()
     }
 }
 
@@ -127,7 +148,8 @@ pub fn leave(member: Member, linger_ms: u32) -> Vec<u8> {
 /// The bytes of an `AbortRequest`.
 pub fn abort(member: Member, text: String) -> Vec<u8> {
     let member = Some(member.into());
-    proto::AbortRequest { member, text }.encode_to_vec()
+    let reason = None;
+    proto::AbortRequest { member, text, reason }.encode_to_vec()
 }
 
 /// The text of a refusal as a rank receives it.

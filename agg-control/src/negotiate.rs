@@ -37,8 +37,8 @@ pub struct WindowLimits {
     pub rank_receive_buffer: u64,
     /// Free slot memory per shard, in bytes.
     pub free_memory: u64,
-    /// How many worlds are registering, this one included: each may take its share of the free memory.
-    pub sharers: u64,
+    /// Slot memory per shard that a window which nobody asked for may take, in bytes.
+    pub share: u64,
 }
 
 /// A window, and whether the socket buffers hold all its packets at once.
@@ -80,7 +80,7 @@ impl WindowLimits {
     }
 
     fn largest_fitting(&self) -> u16 {
-        let share = self.free_memory / self.sharers.max(1);
+        let share = self.share.min(self.free_memory);
         let mut window = LARGEST_CHOSEN_WINDOW;
         let in_flight = |window: u16| u64::from(window) * u64::from(datagram_bytes(self.lanes));
         while window > SMALLEST_WINDOW
@@ -146,7 +146,7 @@ mod tests {
             host_receive_buffer: 0,
             rank_receive_buffer: 0,
             free_memory: u64::MAX,
-            sharers: 1,
+            share: u64::MAX,
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
             (
                 WindowLimits {
                     free_memory: 32 * 2 * 1472,
-                    sharers: 2,
+                    share: 16 * 2 * 1472,
                     ..all
                 },
                 16,
@@ -216,7 +216,7 @@ mod tests {
             (
                 WindowLimits {
                     free_memory: 2 * 2 * 1472,
-                    sharers: 8,
+                    share: 1,
                     ..all
                 },
                 2,

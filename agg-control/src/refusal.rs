@@ -17,6 +17,12 @@ pub const MOST_MEMBERS: usize = 64;
 /// Most ranks of a world: an aggregator with as many children as it can have, each with as many workers.
 pub const MOST_RANKS: u32 = 4096;
 
+/// Largest weight of a world.
+pub const HEAVIEST: u16 = 1000;
+
+/// Most ranks that a message lists: it travels in a header, which is bounded.
+const MOST_LISTED: usize = 32;
+
 /// A request that the control service refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // each variant's message says what its fields are
@@ -31,6 +37,15 @@ pub enum Refusal {
     SizeImpossible { world: String, size: u32 },
     #[error("rank {rank} is outside of the world '{world}' of {size}: ranks are 0 to {}", size - 1)]
     RankOutOfRange { world: String, size: u32, rank: u32 },
+    #[error(
+        "a registration for the world '{world}' has {ranks} ranks: {}",
+        if *child { "a child aggregator registers one or more, in ascending order and each once" } else { "a worker registers just its own" }
+    )]
+    RanksImpossible {
+        world: String,
+        ranks: usize,
+        child: bool,
+    },
     #[error("rank {rank} registered without a nonce: send a random number that is not 0, one per process")]
     NonceMissing { rank: u32 },
     #[error(
@@ -45,18 +60,16 @@ pub enum Refusal {
         other_size: u32,
     },
     #[error(
-        "rank {rank} asks for {what} = {}, rank {other} of the world '{world}' for {what} = {}: ask for the same \
-         on all ranks",
-        OrAutomatic(*asked),
-        OrAutomatic(*other_asked)
+        "rank {rank} asks for {what} = {asked}, rank {other} of the world '{world}' for {what} = {other_asked}: ask \
+         for the same on all ranks"
     )]
     RequestsDisagree {
         world: String,
         what: &'static str,
         rank: u32,
-        asked: Option<u32>,
+        asked: String,
         other: u32,
-        other_asked: Option<u32>,
+        other_asked: String,
     },
     #[error(
         "rank {rank} has {streams} data addresses, rank {other} registered the world '{world}' with \
@@ -114,6 +127,58 @@ pub enum Refusal {
         address: SocketAddr,
         other: u32,
     },
+    #[error("rank {rank} asks for weight = {weight}: 1 to {HEAVIEST} are possible")]
+    WeightImpossible { rank: u32, weight: u16 },
+    #[error("rank {rank} asks for a quorum of {members} of {size} ranks: ask for 1 to {size}")]
+    QuorumImpossible { rank: u32, members: u8, size: u32 },
+    #[error(
+        "the world '{world}' asks for a quorum below a parent aggregator, where only policy = all works: register it \
+         at an aggregator without parent and children"
+    )]
+    QuorumInTree { world: String },
+    #[error(
+        "a job under a quorum cannot move to another aggregator or to a restarted one: start the world '{world}' again"
+    )]
+    QuorumResumed { world: String },
+    #[error("rank {rank} cannot resume the job of the world '{world}' here: {what}; start the world again")]
+    ResumeImpossible { world: String, rank: u32, what: String },
+    #[error(
+        "rank {rank} and rank {other} of the world '{world}' do not resume the same job: end the processes that are \
+         left of an earlier start"
+    )]
+    ResumesDisagree { world: String, rank: u32, other: u32 },
+    #[error("the job of the world '{world}' has ended: {reason}")]
+    JobEnded { world: String, reason: String },
+    #[error(
+        "the world '{world}' goes on without this registration of rank {rank}: it was lost before, has left, or \
+         registered elsewhere later"
+    )]
+    LeftOut { world: String, rank: u32 },
+    #[error(
+        "rank {rank} of the world '{world}' of {size} finds {MOST_MEMBERS} members here already, the most that are \
+         possible: spread the ranks over child aggregators"
+    )]
+    TooManyMembers { world: String, rank: u32, size: u32 },
+    #[error("{message} (said the parent aggregator at {parent})")]
+    ParentRefused {
+        parent: String,
+        message: String,
+        /// Its word was that ranks are missing.
+        missing: bool,
+    },
+    #[error(
+        "the parent aggregator at {parent} does not answer ({detail}): is `tributary serve` running there?"
+    )]
+    ParentSilent { parent: String, detail: String },
+    #[error(
+        "the world '{world}' of priority {priority} waited behind '{ahead}', which waits for memory: wait for other \
+         jobs to end or register with a higher priority"
+    )]
+    Queued {
+        world: String,
+        priority: u8,
+        ahead: String,
+    },
     #[error("{lanes} lanes are not possible: this aggregator has {}", List(supported))]
     LanesUnsupported { lanes: u32, supported: Vec<u16> },
     #[error(
@@ -130,7 +195,8 @@ pub enum Refusal {
     #[error("a window of {window} chunks is not possible: ask for at most {largest}")]
     WindowTooLarge { window: u32, largest: u16 },
     #[error(
-        "the world '{world}' needs {needed} bytes per shard (lanes {lanes}, window {window}), {free} are free: {}",
+        "the world '{world}' needs {needed} bytes per shard (lanes {lanes}, window {window}), {free} are free{}: {}",
+        AtChild(*child),
         if *requested { "request a smaller window or wait for other jobs to end" } else { "wait for other jobs to end" }
     )]
     DoesNotFit {
@@ -140,6 +206,7 @@ pub enum Refusal {
         lanes: u16,
         window: u16,
         requested: bool,
+        child: Option<u32>,
     },
     #[error("the world '{world}' was not admitted: {error}")]
     NotAdmitted { world: String, error: AdmitError },
@@ -191,7 +258,21 @@ impl Refusal {
             Refusal::NameUnprintable { .. } => "name-unprintable",
             Refusal::SizeImpossible { .. } => "size-impossible",
             Refusal::RankOutOfRange { .. } => "rank-out-of-range",
+            Refusal::RanksImpossible { .. } => "ranks-impossible",
             Refusal::NonceMissing { .. } => "nonce-missing",
+            Refusal::WeightImpossible { .. } => "weight-impossible",
+            Refusal::QuorumImpossible { .. } => "quorum-impossible",
+            Refusal::QuorumInTree { .. } => "quorum-in-tree",
+            Refusal::QuorumResumed { .. } => "quorum-resumed",
+            Refusal::ResumeImpossible { .. } => "resume-impossible",
+            Refusal::ResumesDisagree { .. } => "resumes-disagree",
+            Refusal::JobEnded { .. } => "job-ended",
+            Refusal::LeftOut { .. } => "left-out",
+            Refusal::TooManyMembers { .. } => "too-many-members",
+            Refusal::ParentRefused { missing: true, .. } => RANKS_MISSING,
+            Refusal::ParentRefused { .. } => "parent-refused",
+            Refusal::ParentSilent { .. } => "parent-silent",
+            Refusal::Queued { .. } => "queued",
             Refusal::SizesDisagree { .. } => "sizes-disagree",
             Refusal::RequestsDisagree { .. } => "requests-disagree",
             Refusal::StreamsDisagree { .. } => "streams-disagree",
@@ -210,10 +291,10 @@ impl Refusal {
             Refusal::TooManyJobs { .. } => "too-many-jobs",
             Refusal::Draining => "draining",
             Refusal::ShuttingDown => "shutting-down",
-            Refusal::Superseded { .. } => "superseded",
+            Refusal::Superseded { .. } => SUPERSEDED,
             Refusal::RanksMissing { .. } => RANKS_MISSING,
             Refusal::UnknownJob => UNKNOWN_JOB,
-            Refusal::NotAMember { .. } => "not-a-member",
+            Refusal::NotAMember { .. } => NOT_A_MEMBER,
             Refusal::Malformed { .. } => "malformed",
         }
     }
@@ -221,14 +302,16 @@ impl Refusal {
 
 pub(crate) const RANKS_MISSING: &str = "ranks-missing";
 pub(crate) const UNKNOWN_JOB: &str = "unknown-job";
+pub(crate) const NOT_A_MEMBER: &str = "not-a-member";
+pub(crate) const SUPERSEDED: &str = "superseded";
 
-struct OrAutomatic(Option<u32>);
+struct AtChild(Option<u32>);
 
-impl fmt::Display for OrAutomatic {
+impl fmt::Display for AtChild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(value) => value.fmt(f),
-            None => f.write_str("automatic"),
+            Some(rank) => write!(f, " at the child aggregator of rank {rank}"),
+            None => Ok(()),
         }
     }
 }
@@ -246,16 +329,17 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
 }
 
 /// "rank 2" or "ranks 2, 3".
-struct Ranks<'a>(&'a [u32]);
+pub(crate) struct Ranks<'a>(pub(crate) &'a [u32]);
 
 impl fmt::Display for Ranks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            if self.0.len() == 1 { "rank" } else { "ranks" },
-            List(self.0)
-        )
+        let listed = &self.0[..self.0.len().min(MOST_LISTED)];
+        let plural = if self.0.len() == 1 { "" } else { "s" };
+        write!(f, "rank{plural} {}", List(listed))?;
+        match self.0.len() - listed.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 

@@ -3,40 +3,38 @@
 //! A registration gets a [`Ticket`]. Whoever holds it asks [`Registry::poll`] after each change until there is an
 //! outcome, and ends it otherwise by [`Registry::give_up`] or [`Registry::withdraw`].
 
+mod applicant;
 mod check;
 mod job;
+mod reform;
+mod start;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod tickets;
+mod upstream;
+mod upward;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::check::{Applicant, check};
-use self::job::Job;
-use self::terms::{Offer, Terms, settle};
-use self::world::World;
+use self::applicant::Applicant;
+use self::check::{Context, check};
+use self::job::{Job, lost::Loss};
+pub(crate) use self::tickets::Ticket;
+use self::tickets::Tickets;
+pub(crate) use self::upstream::{Accepted, Answer, Ask};
+use self::world::{Seat, World};
 use crate::config::ControlConfig;
-use crate::messages::{Description, Left, Member, Policy, Pulse, Registered, Registration, Status};
-use crate::plane::{DataPlane, JobSpec, MemberSpec, total};
+use crate::messages::{Description, Left, Member, Pulse, Registered, Registration, Status};
+use crate::plane::{AbortReason, DataPlane, MemberSpec, total};
 use crate::refusal::Refusal;
-use crate::sizing::GENERATIONS;
-
-/// A registration that was accepted and waits for the other ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
 
 /// What comes of a registration.
 pub(crate) type Outcome = Result<Registered, Refusal>;
-
-#[derive(Debug)]
-enum Progress {
-    Waiting { world: String, rank: u32 },
-    Done(Outcome),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Door {
@@ -52,8 +50,9 @@ pub(crate) struct Registry {
     door: Door,
     worlds: BTreeMap<String, World>,
     jobs: BTreeMap<u64, Job>,
-    tickets: BTreeMap<Ticket, Progress>,
-    next_ticket: u64,
+    tickets: Tickets,
+    /// What the parent has to be told of jobs that are forgotten here.
+    parting: Vec<Ask>,
 }
 
 impl Registry {
@@ -64,61 +63,74 @@ impl Registry {
             door: Door::Open,
             worlds: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            tickets: BTreeMap::new(),
-            next_ticket: 0,
+            tickets: Tickets::default(),
+            parting: Vec::new(),
         }
     }
 
-    /// Registers a rank whose call came from `peer`.
+    /// Registers a member whose call came from `peer`.
     pub(crate) fn register(
         &mut self,
         request: &Registration,
         peer: IpAddr,
         now: Instant,
     ) -> Result<Ticket, Refusal> {
-        let peer = (!self.config.allow_any_address).then_some(peer);
-        let applicant = check(request, &self.plane.describe(), peer)?;
-        if let Some(answer) = self.running_job(&request.world, &applicant, now)? {
-            return Ok(self.ticket(Progress::Done(Ok(answer))));
+        let context = Context {
+            host: &self.plane.describe(),
+            peer: (!self.config.allow_any_address).then_some(peer),
+            is_child: self.config.parent.is_some(),
+        };
+        let mut applicant = check(request, &context)?;
+        let name = &request.world;
+        if let Some(answer) = self.meet_job(name, &mut applicant, now)? {
+            return Ok(self.tickets.done(Ok(answer)));
         }
+        let goes_on = self.worlds.get(name).is_some_and(|world| world.reform.is_some());
         match self.door {
-            Door::Open => self.seat(&request.world, applicant, now),
-            Door::Draining => Err(Refusal::Draining),
+            Door::Draining if !goes_on => Err(Refusal::Draining),
             Door::Closed => Err(Refusal::ShuttingDown),
+            Door::Open | Door::Draining => {
+                let deadline = now + request.wait.min(self.config.longest_wait);
+                self.seat(name, applicant, deadline, now)
+            }
         }
     }
 
     /// The outcome, once there is one; the ticket is then used up.
     pub(crate) fn poll(&mut self, ticket: Ticket) -> Option<Outcome> {
-        match self.tickets.get(&ticket) {
-            Some(Progress::Waiting { .. }) => None,
-            _ => Some(self.take(ticket)),
+        match self.tickets.world_of(ticket) {
+            Some(_) => None,
+            None => Some(self.tickets.take(ticket)),
         }
     }
 
     /// The deadline of a registration has passed: its outcome, or whom it waited for.
-    pub(crate) fn give_up(&mut self, ticket: Ticket, waited: Duration) -> Outcome {
-        let Some(Progress::Waiting { world: name, rank }) = self.tickets.get(&ticket) else {
-            return self.take(ticket);
+    pub(crate) fn give_up(&mut self, ticket: Ticket, waited: Duration, now: Instant) -> Outcome {
+        let world = self.tickets.world_of(ticket).map(str::to_owned);
+        let Some(world) = world.and_then(|name| self.worlds.get_mut(&name)) else {
+            return self.tickets.take(ticket);
         };
-        let Some(world) = self.worlds.get_mut(name) else {
-            return self.take(ticket);
+        let refusal = match (&self.config.parent, &world.upward.silent) {
+            (Some(parent), Some((_, detail))) => Refusal::ParentSilent {
+                parent: parent.address.clone(),
+                detail: detail.clone(),
+            },
+            _ => world.give_up(ticket, waited, now),
         };
-        let refusal = world.give_up(*rank, ticket, waited);
-        self.withdraw(ticket);
+        self.withdraw(ticket, now);
         Err(refusal)
     }
 
     /// The caller has gone away.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
-        let Some(Progress::Waiting { world: name, rank }) = self.tickets.remove(&ticket) else {
+    pub(crate) fn withdraw(&mut self, ticket: Ticket, now: Instant) {
+        let Some(name) = self.tickets.withdraw(ticket) else {
             return;
         };
         if let Some(world) = self.worlds.get_mut(&name) {
-            world.unseat(rank, ticket);
-            if world.is_empty() {
-                self.worlds.remove(&name);
-            }
+            world.unseat(ticket, now);
+            self.drop_if_empty(&name);
+            // It may have been the first in the queue.
+            self.admit_queued(now);
         }
     }
 
@@ -128,24 +140,36 @@ impl Registry {
         progress: u64,
         now: Instant,
     ) -> Result<Pulse, Refusal> {
-        match self.job_of(member) {
-            Ok(job) => Ok(job.heartbeat(member, progress, now)),
-            Err(Refusal::UnknownJob) => Ok(Pulse::UnknownJob),
-            Err(refusal) => Err(refusal),
+        match self.jobs.get_mut(&member.key) {
+            Some(job) => job.heartbeat(member, progress, now),
+            None => Ok(Pulse::UnknownJob),
         }
     }
 
     /// Marks the member as left. A job that nobody needs any more is released.
     pub(crate) fn leave(&mut self, member: Member, now: Instant) -> Result<(), Refusal> {
-        let plane = self.plane.clone();
-        let job = self.job_of(member)?;
-        job.leave(member, now);
+        let job = self.jobs.get_mut(&member.key).ok_or(Refusal::UnknownJob)?;
+        let departed = job.leave(member, now)?;
         if job.is_deserted() {
             tracing::info!(world = job.name(), "all ranks have left");
-            job.release(&*plane);
-            if job.is_running() {
+            let (name, running) = (job.name().to_owned(), job.is_running());
+            job.release(&*self.plane);
+            if running {
+                self.part(member.key);
                 self.jobs.remove(&member.key);
+                self.refuse_world(&name, &Refusal::UnknownJob);
             }
+            self.admit_queued(now);
+        } else if let Some(departed) = departed.filter(|_| job.is_reforming()) {
+            let name = job.name().to_owned();
+            let waiting = self
+                .worlds
+                .get_mut(&name)
+                .map(|world| world.depart(&departed, now));
+            for ticket in waiting.into_iter().flatten() {
+                self.tickets.finish(ticket, Err(Refusal::UnknownJob));
+            }
+            self.advance(&name, now);
         }
         Ok(())
     }
@@ -164,22 +188,31 @@ impl Registry {
         }
     }
 
-    pub(crate) fn abort(&mut self, member: Member, text: &str, now: Instant) -> Result<(), Refusal> {
-        let plane = self.plane.clone();
-        self.job_of(member)?.abort_by(member, text, &*plane, now);
+    /// `relayed` is the reason of another aggregator, in which the member's ranks are.
+    pub(crate) fn abort(
+        &mut self,
+        member: Member,
+        text: &str,
+        relayed: Option<AbortReason>,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let job = self.jobs.get_mut(&member.key).ok_or(Refusal::UnknownJob)?;
+        job.abort_by(member, text, relayed, &*self.plane, now)?;
+        self.refuse_ended();
+        // It no longer counts as one of the jobs that run.
+        self.admit_queued(now);
         Ok(())
     }
 
-    /// Aborts jobs with a lost rank and forgets jobs that ended some time ago. Returns whether anything changed.
+    /// Looks for lost ranks and forgets jobs that ended some time ago. Returns whether anything changed.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
-        let lost_after = self.config.lost_after;
-        let mut changed = false;
-        for job in self.jobs.values_mut() {
-            changed |= job.abort_if_lost(lost_after, &*self.plane, now);
-            if job.is_deserted() {
-                job.release(&*self.plane);
-            }
+        let mut changed = self.lose_silent(now) | self.settle_overdue(now);
+        self.refuse_ended();
+        let mut returned = false;
+        for job in self.jobs.values_mut().filter(|job| job.is_deserted()) {
+            returned |= job.release(&*self.plane);
         }
+        let lost_after = self.config.lost_after;
         let is_old = |job: &Job| {
             job.ended_at()
                 .is_some_and(|at| now.saturating_duration_since(at) >= lost_after)
@@ -193,21 +226,26 @@ impl Registry {
         for key in &old {
             self.remove(*key);
         }
-        changed || !old.is_empty()
+        changed |= returned || !old.is_empty();
+        if changed {
+            self.admit_queued(now);
+        }
+        changed
     }
 
     /// Takes no new worlds; those that wait are refused, jobs go on.
     pub(crate) fn drain(&mut self) {
         if self.door == Door::Open {
             self.door = Door::Draining;
-            self.refuse_waiting(&Refusal::Draining);
+            let is_new = |world: &World| !world.reform.as_ref().is_some_and(|reform| reform.at_home);
+            self.refuse_worlds(&Refusal::Draining, is_new);
         }
     }
 
     /// Ends everything: jobs are aborted and released.
     pub(crate) fn close(&mut self, now: Instant) {
         self.door = Door::Closed;
-        self.refuse_waiting(&Refusal::ShuttingDown);
+        self.refuse_worlds(&Refusal::ShuttingDown, |_| true);
         for job in self.jobs.values_mut() {
             job.shut_down(&*self.plane, now);
             job.release(&*self.plane);
@@ -223,10 +261,15 @@ impl Registry {
 
     pub(crate) fn status(&self, now: Instant) -> Status {
         let shards = self.plane.counters();
+        let shown = |(key, job): (&u64, &Job)| {
+            let world = self.worlds.get(job.name()).filter(|_| job.is_reforming());
+            let missing: BTreeSet<u32> = world.into_iter().flat_map(World::missing).collect();
+            job.status(&self.plane.lags(*key), &missing, now)
+        };
         Status {
             description: self.describe(),
             draining: self.door != Door::Open,
-            jobs: self.jobs.values().map(|job| job.status(now)).collect(),
+            jobs: self.jobs.iter().map(shown).collect(),
             waiting: self.worlds.values().map(|world| world.status(now)).collect(),
             total: total(&shards),
             shards,
@@ -244,237 +287,173 @@ impl Registry {
         self.tickets.len()
     }
 
-    /// A running job holds its name; only a process that belongs to it gets an answer.
-    fn running_job(&self, name: &str, new: &Applicant, now: Instant) -> Result<Option<Registered>, Refusal> {
-        let Some(job) = self
+    /// A running job holds its name. A process that belongs to it gets its answer again, or resumes it; then the job
+    /// re-forms. Ranks without which it goes on are taken out of the applicant.
+    fn meet_job(
+        &mut self,
+        name: &str,
+        new: &mut Applicant,
+        now: Instant,
+    ) -> Result<Option<Registered>, Refusal> {
+        let named = self
             .jobs
-            .values()
-            .find(|job| job.is_running() && job.name() == name)
-        else {
-            return Ok(None);
+            .iter()
+            .find(|(_, job)| job.is_running() && job.name() == name);
+        let Some((key, job)) = named.map(|(key, job)| (*key, job)) else {
+            return self.check_resumable(name, new).map(|()| None);
         };
-        match job.answer_again(new.rank, new.nonce, &new.endpoints) {
-            Some(answer) => Ok(Some(answer)),
-            None => Err(job.refuse_second_world(now)),
+        let again = || job.answer_again(new).ok_or_else(|| job.refuse_second_world(now));
+        let Some(resume) = new.resume.clone().filter(|resume| resume.key == key) else {
+            return again().map(Some);
+        };
+        job.check_resume(new.rank(), &resume)?;
+        self.leave_lost_out(job, new)?;
+        if job.is_reforming() {
+            return Ok(None);
         }
+        if resume.epoch < job.spec().epoch
+            && let Some(answer) = job.answer_again(new)
+        {
+            return Ok(Some(answer));
+        }
+        self.begin_reform(key, BTreeSet::new(), now);
+        Ok(None)
     }
 
-    fn seat(&mut self, name: &str, applicant: Applicant, now: Instant) -> Result<Ticket, Refusal> {
+    /// A key that is known here, but not as that of a running job of this name, is of no use.
+    fn check_resumable(&self, name: &str, new: &Applicant) -> Result<(), Refusal> {
+        let known = new.resume.as_ref().and_then(|resume| self.jobs.get(&resume.key));
+        let Some(job) = known else { return Ok(()) };
+        let reason = match job.abort_reason() {
+            Some(reason) => reason.to_string(),
+            None => format!("its key is that of the world '{}'", job.name()),
+        };
+        let world = name.into();
+        Err(Refusal::JobEnded { world, reason })
+    }
+
+    fn leave_lost_out(&self, job: &Job, new: &mut Applicant) -> Result<(), Refusal> {
+        let rank = new.rank();
+        if self.config.parent.is_some() {
+            // Others may come from other aggregators.
+            let lost = job.lost_ranks();
+            new.ranks.retain(|rank| !lost.contains(rank));
+        } else {
+            let live = job.live_ranks();
+            new.ranks.retain(|rank| live.contains(rank));
+        }
+        if new.ranks.is_empty() {
+            let world = job.name().into();
+            return Err(Refusal::LeftOut { world, rank });
+        }
+        Ok(())
+    }
+
+    fn seat(
+        &mut self,
+        name: &str,
+        applicant: Applicant,
+        deadline: Instant,
+        now: Instant,
+    ) -> Result<Ticket, Refusal> {
         if !self.worlds.contains_key(name) && self.worlds.len() >= self.config.max_waiting_worlds {
             return Err(Refusal::TooManyWaiting {
                 limit: self.config.max_waiting_worlds,
             });
         }
-        let rank = applicant.rank;
-        let ticket = self.ticket(Progress::Waiting {
-            world: name.into(),
-            rank,
-        });
+        let ticket = self.tickets.waiting(name);
         let world = self
             .worlds
             .entry(name.into())
-            .or_insert_with(|| World::new(name, now));
-        match world.seat(ticket, applicant) {
-            Ok(earlier) => {
-                if let Some(earlier) = earlier {
-                    self.finish(
-                        earlier,
-                        Err(Refusal::Superseded {
-                            world: name.into(),
-                            rank,
-                        }),
-                    );
+            .or_insert_with(|| World::new(name, None, now));
+        match world.seat(ticket, applicant, deadline, now) {
+            Ok(displaced) => {
+                for (earlier, refusal) in displaced {
+                    self.tickets.finish(earlier, Err(refusal));
                 }
             }
             Err(refusal) => {
-                self.withdraw(ticket);
+                self.tickets.withdraw(ticket);
+                self.drop_if_empty(name);
                 return Err(refusal);
             }
         }
-        self.start_if_complete(name, now);
+        self.advance(name, now);
         Ok(ticket)
     }
 
-    fn start_if_complete(&mut self, name: &str, now: Instant) {
-        if !self.worlds.get(name).is_some_and(World::is_complete) {
-            return;
-        }
-        let Some(world) = self.worlds.remove(name) else {
-            return;
-        };
-        let outcome = self.start(name, &world, now);
-        if let Err(refusal) = &outcome {
-            tracing::warn!(world = name, "world refused: {refusal}");
-        }
-        for (member, seat) in (0..).zip(world.seats()) {
-            let answer = outcome.clone().map(|answer| Registered { member, ..answer });
-            self.finish(seat.ticket, answer);
-        }
-    }
-
-    fn start(&mut self, name: &str, world: &World, now: Instant) -> Outcome {
-        self.make_room(name)?;
-        let offer = Offer {
-            host: self.plane.describe(),
-            free_memory: self.plane.free_memory(),
-            sharers: 1 + self.worlds.len() as u64,
-        };
-        let terms = settle(name, world, &offer)?;
-        let spec = self.spec(name, world, terms);
-        self.plane.admit(&spec).map_err(|error| Refusal::NotAdmitted {
-            world: name.into(),
-            error,
-        })?;
-        let answer = self.answer(&spec, offer.host.epoch);
-        log_start(&spec, terms);
-        self.jobs
-            .insert(spec.key, Job::new(world, spec, answer.clone(), now));
-        Ok(answer)
-    }
-
-    /// A restarted world takes the slots of its aborted forerunner; a full table forgets the longest ended job.
-    fn make_room(&mut self, name: &str) -> Result<(), Refusal> {
-        for job in self
-            .jobs
-            .values_mut()
-            .filter(|job| !job.is_running() && job.name() == name)
+    /// A world that nobody waits for is forgotten, unless a job re-forms here.
+    fn drop_if_empty(&mut self, name: &str) {
+        let at_home = |world: &World| world.reform.as_ref().is_some_and(|reform| reform.at_home);
+        if self
+            .worlds
+            .get(name)
+            .is_some_and(|world| world.is_empty() && !at_home(world))
         {
-            job.release(&*self.plane);
-        }
-        if self.jobs.len() < self.config.max_jobs {
-            return Ok(());
-        }
-        let ended = self
-            .jobs
-            .iter()
-            .filter_map(|(key, job)| job.ended_at().map(|at| (at, *key)));
-        let Some((_, key)) = ended.min() else {
-            return Err(Refusal::TooManyJobs {
-                limit: self.config.max_jobs,
-            });
-        };
-        self.remove(key);
-        Ok(())
-    }
-
-    fn spec(&self, name: &str, world: &World, terms: Terms) -> JobSpec {
-        let members: Vec<_> = world
-            .seats()
-            .map(|seat| MemberSpec {
-                endpoints: seat.applicant.endpoints.clone(),
-                workers: 1,
-                ranks: vec![seat.applicant.rank],
-            })
-            .collect();
-        let streams = world
-            .seats()
-            .next()
-            .map_or(0, |seat| seat.applicant.endpoints.len()) as u16; // at most the host's shards, as checked
-        let (lanes, window) = (terms.lanes, terms.window.chunks);
-        JobSpec {
-            key: self.unused_key(),
-            name: name.into(),
-            epoch: self.plane.describe().epoch,
-            workers: members.len() as u32,
-            members,
-            lanes,
-            window,
-            generations: GENERATIONS,
-            streams,
-            policy: Policy::All,
-            weight: 1,
-            parent: None,
+            self.worlds.remove(name);
         }
     }
 
-    fn answer(&self, spec: &JobSpec, epoch: u32) -> Registered {
-        Registered {
-            key: spec.key,
-            epoch,
-            member: 0,
-            members: spec.members.iter().map(|member| member.ranks.clone()).collect(),
-            workers: spec.workers,
-            lanes: spec.lanes,
-            window: spec.window,
-            generations: spec.generations,
-            streams: spec.streams,
-            heartbeat: self.config.heartbeat,
-            lost_after: self.config.lost_after,
-            policy: spec.policy,
-            boundary: None,
-        }
-    }
-
-    /// Keys are secrets: who knows one, and can forge a member's address, can send in its name.
-    fn unused_key(&self) -> u64 {
-        loop {
-            let key = rand::random();
-            if key != 0 && !self.jobs.contains_key(&key) {
-                return key;
+    fn lose_silent(&mut self, now: Instant) -> bool {
+        let lost_after = self.config.lost_after;
+        let mut changed = false;
+        let mut reforms = Vec::new();
+        for (key, job) in &mut self.jobs {
+            match job.lose(lost_after, &*self.plane, now) {
+                Loss::Settled { changed: settled } => changed |= settled,
+                Loss::Reform { lost } => reforms.push((*key, lost)),
             }
         }
+        for (key, lost) in reforms {
+            self.begin_reform(key, lost, now);
+            changed = true;
+        }
+        changed
     }
 
-    fn job_of(&mut self, member: Member) -> Result<&mut Job, Refusal> {
-        let job = self.jobs.get_mut(&member.key).ok_or(Refusal::UnknownJob)?;
-        job.check_member(member)?;
-        Ok(job)
+    /// Who waits for a job that has ended while it re-formed is told why.
+    fn refuse_ended(&mut self) {
+        let ended = self.worlds.iter().filter_map(|(name, world)| {
+            let reform = world.reform.as_ref().filter(|reform| reform.at_home)?;
+            let reason = self.jobs.get(&reform.key)?.abort_reason()?.to_string();
+            Some((name.clone(), reason))
+        });
+        for (world, reason) in ended.collect::<Vec<_>>() {
+            let refusal = Refusal::JobEnded {
+                world: world.clone(),
+                reason,
+            };
+            self.refuse_world(&world, &refusal);
+        }
+    }
+
+    fn refuse_world(&mut self, name: &str, refusal: &Refusal) {
+        if let Some(world) = self.worlds.remove(name) {
+            self.refuse_seats(world.seats(), refusal);
+        }
+    }
+
+    fn refuse_worlds(&mut self, refusal: &Refusal, which: impl Fn(&World) -> bool) {
+        let worlds = self.worlds.iter().filter(|(_, world)| which(world));
+        for name in worlds.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.refuse_world(&name, refusal);
+        }
     }
 
     fn remove(&mut self, key: u64) {
+        self.part(key);
         if let Some(mut job) = self.jobs.remove(&key) {
             job.release(&*self.plane);
         }
     }
-
-    fn refuse_waiting(&mut self, refusal: &Refusal) {
-        for world in std::mem::take(&mut self.worlds).values() {
-            for seat in world.seats() {
-                self.finish(seat.ticket, Err(refusal.clone()));
-            }
-        }
-    }
-
-    fn ticket(&mut self, progress: Progress) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        self.tickets.insert(ticket, progress);
-        ticket
-    }
-
-    /// Not for a ticket that was withdrawn: nobody would take the outcome.
-    fn finish(&mut self, ticket: Ticket, outcome: Outcome) {
-        if let Some(progress) = self.tickets.get_mut(&ticket) {
-            *progress = Progress::Done(outcome);
-        }
-    }
-
-    fn take(&mut self, ticket: Ticket) -> Outcome {
-        match self.tickets.remove(&ticket) {
-            Some(Progress::Done(outcome)) => outcome,
-            // A ticket that waits belongs to a world, and one that was used up has no second outcome.
-            _ => Err(Refusal::Malformed {
-                what: "a registration was answered twice".into(),
-            }),
-        }
-    }
 }
 
-fn log_start(spec: &JobSpec, terms: Terms) {
-    let (world, ranks) = (&spec.name, spec.members.len());
-    tracing::info!(
-        world,
-        ranks,
-        lanes = spec.lanes,
-        window = spec.window,
-        streams = spec.streams,
-        "job starts"
-    );
-    if !terms.window.fits_buffers {
-        tracing::warn!(
-            world,
-            window = spec.window,
-            "the receive buffers do not hold the packets of a window: expect resends; raise net.core.rmem_max"
-        );
-    }
+/// The members of a job, in the order of their numbers.
+fn member_specs(seats: &[Seat]) -> Vec<MemberSpec> {
+    let member = |seat: &Seat| MemberSpec {
+        endpoints: seat.applicant.endpoints.clone(),
+        workers: seat.applicant.ranks.len() as u32,
+        ranks: seat.applicant.ranks.clone(),
+    };
+    seats.iter().map(member).collect()
 }

@@ -12,10 +12,12 @@ use tokio::sync::oneshot;
 use tonic::transport::server::{Router, TcpIncoming};
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
+use crate::client::ControlError;
 use crate::config::{ConfigError, ControlConfig, TlsConfig};
 use crate::plane::DataPlane;
 use crate::proto::control_server;
 use crate::registry::Registry;
+use crate::service::uplink::Uplink;
 use crate::service::{ControlService, Shared};
 
 /// Largest request, in bytes: 64 data addresses and a name need less than a tenth of it.
@@ -36,6 +38,9 @@ pub enum ServeError {
     /// The settings contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The parent aggregator's address or TLS files do not work.
+    #[error("the parent aggregator cannot be used: {0}")]
+    Parent(#[from] ControlError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address} ({source}): free the port or choose another address")]
     Listen {
@@ -106,6 +111,7 @@ pub fn serve_on(
     listener.set_nonblocking(true).map_err(ServeError::Listener)?;
     let shared = Arc::new(Shared::new(Registry::new(plane, config.clone()), config));
     let router = router(&shared)?;
+    let uplink = Uplink::new(&shared)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -116,7 +122,7 @@ pub fn serve_on(
             .with_nodelay(Some(true))
     };
     let (stop, stopped) = oneshot::channel();
-    let serving = serve_until_stopped(router, incoming, shared.clone(), stopped);
+    let serving = serve_until_stopped(router, incoming, uplink, shared.clone(), stopped);
     let thread = std::thread::Builder::new()
         .name("tributary-control".into())
         .spawn(move || runtime.block_on(serving))
@@ -212,15 +218,19 @@ fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
 async fn serve_until_stopped(
     router: Router,
     incoming: TcpIncoming,
+    uplink: Option<Uplink>,
     shared: Arc<Shared>,
     stopped: oneshot::Receiver<()>,
 ) {
     let reclaim = tokio::spawn(reclaim(shared.clone()));
+    let (farewell, goodbye) = oneshot::channel();
+    let uplink = uplink.map(|uplink| tokio::spawn(uplink.run(goodbye)));
     let (begin, begun) = oneshot::channel();
     let signal = async {
         // An error means that the handle is gone: stop as well.
         let _ = stopped.await;
         let _ = begin.send(());
+        let _ = farewell.send(());
     };
     let grace = async {
         let _ = begun.await;
@@ -235,6 +245,10 @@ async fn serve_until_stopped(
         () = grace => tracing::warn!("some calls were still open after the grace period"),
     }
     reclaim.abort();
+    if let Some(uplink) = uplink {
+        // It tells the parent of the jobs that were aborted, and ends by itself.
+        let _ = tokio::time::timeout(shared.config().shutdown_grace, uplink).await;
+    }
 }
 
 /// Looks for lost ranks often enough that the delay hardly matters.

@@ -1,6 +1,7 @@
 //! The gRPC service: a thin layer that adds clocks, waiting and status codes to the registry.
 
 pub(crate) mod code;
+pub(crate) mod uplink;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use tonic::{Request, Response, Status};
 use crate::config::ControlConfig;
 use crate::convert::{Unreadable, required};
 use crate::messages::{Left, Member, Registration};
+use crate::plane::AbortReason;
 use crate::proto;
 use crate::refusal::Refusal;
 use crate::registry::{Outcome, Registry, Ticket};
@@ -44,6 +46,11 @@ impl Shared {
         &self.config
     }
 
+    /// A receiver of the signal that something has changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
     /// Waits until `look` finds something, looking again after every change; `None` after `limit`.
     async fn wait_for<T>(
         &self,
@@ -73,7 +80,9 @@ struct Withdrawal<'a> {
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        self.shared.registry().withdraw(self.ticket);
+        self.shared.registry().withdraw(self.ticket, Instant::now());
+        // Another world may have taken its place.
+        self.shared.changed();
     }
 }
 
@@ -93,7 +102,7 @@ impl ControlService {
         };
         match self.shared.wait_for(wait, |registry| registry.poll(ticket)).await {
             Some(outcome) => outcome,
-            None => self.shared.registry().give_up(ticket, wait),
+            None => self.shared.registry().give_up(ticket, wait, Instant::now()),
         }
     }
 
@@ -177,9 +186,11 @@ impl proto::control_server::Control for ControlService {
     ) -> Result<Response<proto::AbortResponse>, Status> {
         let request = request.into_inner();
         let member = member(request.member)?;
+        let relayed = request.reason.map(AbortReason::try_from).transpose();
+        let relayed = relayed.map_err(unreadable)?;
         self.shared
             .registry()
-            .abort(member, &request.text, Instant::now())?;
+            .abort(member, &request.text, relayed, Instant::now())?;
         self.shared.changed();
         Ok(Response::new(proto::AbortResponse {}))
     }

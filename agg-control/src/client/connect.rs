@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A silent aggregator is noticed after twice this time.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-pub(super) fn endpoint(address: &str, tls: Option<&ClientTls>) -> Result<Endpoint, ControlError> {
+pub(crate) fn endpoint(address: &str, tls: Option<&ClientTls>) -> Result<Endpoint, ControlError> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let invalid = |_| ControlError::Address {
         address: address.to_owned(),

@@ -135,7 +135,7 @@ pub(super) fn root_cause(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// The same for a status; what the other side sent has no source but a message.
-pub(super) fn status_cause(status: &Status) -> String {
+pub(crate) fn status_cause(status: &Status) -> String {
     match StdError::source(status) {
         Some(cause) => root_cause(cause),
         None => format!("{}: {}", status.code(), status.message()),

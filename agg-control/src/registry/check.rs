@@ -1,51 +1,58 @@
 //! What can be said about one registration without looking at the others.
 
-use std::net::{IpAddr, SocketAddr};
+mod endpoints;
+mod resume;
 
-use crate::messages::Registration;
+use std::net::IpAddr;
+
+use self::endpoints::check_endpoints;
+use self::resume::check_resume;
+use super::applicant::Applicant;
+use crate::messages::{Policy, Registration};
 use crate::negotiate::round_window;
 use crate::plane::{AdmitError, Capabilities};
-use crate::refusal::{LONGEST_NAME, MOST_RANKS, Refusal};
+use crate::refusal::{HEAVIEST, LONGEST_NAME, MOST_RANKS, Refusal};
 use crate::sizing::datagram_bytes;
 
-/// A rank whose registration makes sense by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Applicant {
-    pub(super) size: u32,
-    pub(super) rank: u32,
-    pub(super) nonce: u64,
-    /// In canonical form: what the data plane will see as a packet's source.
-    pub(super) endpoints: Vec<SocketAddr>,
-    pub(super) max_datagram: u32,
-    pub(super) receive_buffer: u64,
-    pub(super) lanes: Option<u16>,
-    pub(super) window: Option<u16>,
+/// What the check knows of this aggregator and of the call.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) host: &'a Capabilities,
+    /// The address the registration came from, `None` if any data address is allowed.
+    pub(super) peer: Option<IpAddr>,
+    /// This aggregator has a parent.
+    pub(super) is_child: bool,
 }
 
-/// `peer` is the address the registration came from, `None` if any data address is allowed.
-pub(super) fn check(
-    request: &Registration,
-    host: &Capabilities,
-    peer: Option<IpAddr>,
-) -> Result<Applicant, Refusal> {
+pub(super) fn check(request: &Registration, context: &Context<'_>) -> Result<Applicant, Refusal> {
     check_name(&request.world)?;
-    check_rank(request)?;
-    let lanes = check_lanes(request, host)?;
+    check_ranks(request)?;
+    check_policy(request, context.is_child)?;
+    let lanes = check_lanes(request, context.host)?;
     let window = match request.window {
         Some(window) => {
             Some(round_window(window).map_err(|largest| Refusal::WindowTooLarge { window, largest })?)
         }
         None => None,
     };
+    let endpoints = check_endpoints(request, context)?;
+    check_resume(request, context.host)?;
     Ok(Applicant {
         size: request.size,
-        rank: request.rank(),
+        ranks: request.ranks.clone(),
+        child: request.child,
         nonce: request.nonce,
-        endpoints: check_endpoints(request, host, peer)?,
+        endpoints,
         max_datagram: request.max_datagram,
         receive_buffer: request.receive_buffer,
+        slot_memory: request.slot_memory,
         lanes,
         window,
+        policy: request.policy,
+        on_lost: request.on_lost,
+        weight: request.weight,
+        priority: request.priority,
+        resume: request.resume.clone(),
     })
 }
 
@@ -62,16 +69,41 @@ fn check_name(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_rank(request: &Registration) -> Result<(), Refusal> {
-    let (world, size, rank) = (request.world.clone(), request.size, request.rank());
+fn check_ranks(request: &Registration) -> Result<(), Refusal> {
+    let (world, size) = (request.world.clone(), request.size);
     if size == 0 || size > MOST_RANKS {
         return Err(Refusal::SizeImpossible { world, size });
     }
-    if rank >= size {
+    let ascending = request.ranks.is_sorted_by(|rank, next| rank < next);
+    let expected = !request.ranks.is_empty() && (request.child || request.ranks.len() == 1);
+    if !ascending || !expected {
+        let (ranks, child) = (request.ranks.len(), request.child);
+        return Err(Refusal::RanksImpossible { world, ranks, child });
+    }
+    if let Some(rank) = request.ranks.iter().copied().find(|rank| *rank >= size) {
         return Err(Refusal::RankOutOfRange { world, size, rank });
     }
     if request.nonce == 0 {
-        return Err(Refusal::NonceMissing { rank });
+        return Err(Refusal::NonceMissing { rank: request.rank() });
+    }
+    Ok(())
+}
+
+fn check_policy(request: &Registration, is_child: bool) -> Result<(), Refusal> {
+    let (rank, size) = (request.rank(), request.size);
+    if !(1..=HEAVIEST).contains(&request.weight) {
+        let weight = request.weight;
+        return Err(Refusal::WeightImpossible { rank, weight });
+    }
+    let Policy::Quorum { members, .. } = request.policy else {
+        return Ok(());
+    };
+    if members == 0 || u32::from(members) > size {
+        return Err(Refusal::QuorumImpossible { rank, members, size });
+    }
+    if is_child || request.child {
+        let world = request.world.clone();
+        return Err(Refusal::QuorumInTree { world });
     }
     Ok(())
 }
@@ -110,46 +142,4 @@ fn check_lanes(request: &Registration, host: &Capabilities) -> Result<Option<u16
         });
     }
     Ok(requested)
-}
-
-fn check_endpoints(
-    request: &Registration,
-    host: &Capabilities,
-    peer: Option<IpAddr>,
-) -> Result<Vec<SocketAddr>, Refusal> {
-    let (rank, streams) = (request.rank(), request.endpoints.len());
-    if streams == 0 || streams > usize::from(host.shards) {
-        return Err(Refusal::StreamsImpossible {
-            rank,
-            streams,
-            shards: host.shards,
-        });
-    }
-    let mut endpoints: Vec<SocketAddr> = Vec::with_capacity(streams);
-    for address in &request.endpoints {
-        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        if !can_receive(address) {
-            return Err(Refusal::AddressUnusable { rank, address });
-        }
-        if let Some(peer) = peer.map(|peer| peer.to_canonical())
-            && peer != address.ip()
-        {
-            return Err(Refusal::AddressForeign { rank, address, peer });
-        }
-        if endpoints.contains(&address) {
-            return Err(Refusal::AddressTaken {
-                rank,
-                address,
-                other: rank,
-            });
-        }
-        endpoints.push(address);
-    }
-    Ok(endpoints)
-}
-
-fn can_receive(address: SocketAddr) -> bool {
-    let broadcast = matches!(address.ip(), IpAddr::V4(ip) if ip.is_broadcast());
-    let one_host = !address.ip().is_unspecified() && !address.ip().is_multicast() && !broadcast;
-    one_host && address.port() != 0
 }

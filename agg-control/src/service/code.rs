@@ -22,7 +22,10 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::NameTooLong { .. }
         | Refusal::NameUnprintable { .. }
         | Refusal::SizeImpossible { .. }
+        | Refusal::RanksImpossible { .. }
         | Refusal::NonceMissing { .. }
+        | Refusal::WeightImpossible { .. }
+        | Refusal::QuorumImpossible { .. }
         | Refusal::StreamsImpossible { .. }
         | Refusal::AddressUnusable { .. }
         | Refusal::LanesUnsupported { .. }
@@ -31,6 +34,11 @@ fn code(refusal: &Refusal) -> Code {
         Refusal::SizesDisagree { .. }
         | Refusal::RequestsDisagree { .. }
         | Refusal::StreamsDisagree { .. }
+        | Refusal::QuorumInTree { .. }
+        | Refusal::QuorumResumed { .. }
+        | Refusal::ResumeImpossible { .. }
+        | Refusal::ResumesDisagree { .. }
+        | Refusal::JobEnded { .. }
         | Refusal::DatagramTooSmall { .. } => Code::FailedPrecondition,
         Refusal::RankTaken { .. } | Refusal::WorldRunning { .. } | Refusal::AddressTaken { .. } => {
             Code::AlreadyExists
@@ -39,10 +47,13 @@ fn code(refusal: &Refusal) -> Code {
         Refusal::DoesNotFit { .. }
         | Refusal::NotAdmitted { .. }
         | Refusal::TooManyWaiting { .. }
-        | Refusal::TooManyJobs { .. } => Code::ResourceExhausted,
-        Refusal::Draining | Refusal::ShuttingDown => Code::Unavailable,
-        Refusal::Superseded { .. } => Code::Aborted,
-        Refusal::RanksMissing { .. } => Code::DeadlineExceeded,
+        | Refusal::TooManyJobs { .. }
+        | Refusal::TooManyMembers { .. }
+        | Refusal::Queued { .. } => Code::ResourceExhausted,
+        Refusal::Draining | Refusal::ShuttingDown | Refusal::ParentSilent { .. } => Code::Unavailable,
+        Refusal::Superseded { .. } | Refusal::LeftOut { .. } => Code::Aborted,
+        Refusal::ParentRefused { missing: false, .. } => Code::FailedPrecondition,
+        Refusal::RanksMissing { .. } | Refusal::ParentRefused { .. } => Code::DeadlineExceeded,
         Refusal::UnknownJob => Code::NotFound,
     }
 }

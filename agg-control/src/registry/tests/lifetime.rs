@@ -46,7 +46,7 @@ fn an_ended_job_is_remembered_for_one_lost_after_then_released() {
     let job = bench.start("x", 2).unwrap();
     bench
         .registry
-        .abort(member(&job, 1), "disk full", bench.now)
+        .abort(member(&job, 1), "disk full", None, bench.now)
         .unwrap();
     bench.wait(9.9);
     assert_eq!(aborted(bench.heartbeat(&job, 0)).text, "rank 1 failed: disk full");
@@ -61,11 +61,11 @@ fn only_the_first_abort_counts() {
     let job = bench.start("x", 2).unwrap();
     bench
         .registry
-        .abort(member(&job, 1), "out of\nmemory", bench.now)
+        .abort(member(&job, 1), "out of\nmemory", None, bench.now)
         .unwrap();
     bench
         .registry
-        .abort(member(&job, 0), "rank 1 is gone", bench.now)
+        .abort(member(&job, 0), "rank 1 is gone", None, bench.now)
         .unwrap();
     let reason = aborted(bench.heartbeat(&job, 0));
     assert_eq!(
@@ -81,7 +81,7 @@ fn the_text_of_an_abort_is_bounded() {
     let job = bench.start("x", 1).unwrap();
     bench
         .registry
-        .abort(member(&job, 0), &"ä".repeat(60_000), bench.now)
+        .abort(member(&job, 0), &"ä".repeat(60_000), None, bench.now)
         .unwrap();
     assert!(aborted(bench.heartbeat(&job, 0)).text.len() < 512);
 }
@@ -146,7 +146,7 @@ fn who_leaves_an_aborted_job_learns_why_it_ended() {
     let job = bench.start("x", 2).unwrap();
     bench
         .registry
-        .abort(member(&job, 1), "disk full", bench.now)
+        .abort(member(&job, 1), "disk full", None, bench.now)
         .unwrap();
     bench.registry.leave(member(&job, 0), bench.now).unwrap();
     let left = bench.registry.left(job.key);
@@ -170,7 +170,7 @@ fn an_aborted_world_can_start_again_under_its_name_and_in_its_memory() {
     let first = bench.start_with(2, all_memory).unwrap();
     bench
         .registry
-        .abort(member(&first, 1), "disk full", bench.now)
+        .abort(member(&first, 1), "disk full", None, bench.now)
         .unwrap();
     let second = bench.start_with(2, all_memory).unwrap();
     assert_ne!(first.key, second.key);

@@ -265,8 +265,10 @@ fn worlds_and_jobs_are_limited() {
     };
     let mut bench = Bench::with(FakePlane::new(), config);
     let job = bench.start("job", 1).unwrap();
+    let queued = bench.register(&request("second", 1, 0)).unwrap();
+    let outcome = bench.registry.give_up(queued, Duration::from_secs(30), bench.now);
     assert_eq!(
-        bench.start("second", 1).unwrap_err().to_string(),
+        outcome.unwrap_err().to_string(),
         "1 jobs already run: wait for one to end, or raise max_jobs on the aggregator"
     );
     bench.register(&request("a", 2, 0)).unwrap();
@@ -275,7 +277,10 @@ fn worlds_and_jobs_are_limited() {
         "1 worlds already wait for ranks: try again when they are complete, or raise max_waiting_worlds"
     );
     bench.register(&request("a", 2, 1)).unwrap();
-    bench.registry.abort(member(&job, 0), "x", bench.now).unwrap();
+    bench
+        .registry
+        .abort(member(&job, 0), "x", None, bench.now)
+        .unwrap();
     assert!(bench.start("second", 1).is_ok(), "an ended job makes room");
 }
 
@@ -319,7 +324,7 @@ fn strangers_cannot_act_for_a_member() {
     assert_eq!(
         bench
             .registry
-            .abort(stranger, "", bench.now)
+            .abort(stranger, "", None, bench.now)
             .unwrap_err()
             .to_string(),
         text
