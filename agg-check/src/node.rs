@@ -176,6 +176,7 @@ impl Engine {
             generations: GENERATIONS,
             policy: Policy::All,
             parent: None,
+            frames: None,
         };
         aggregator.admit(&job).expect("the slots fit the job");
         Self(Mutex::new(aggregator))

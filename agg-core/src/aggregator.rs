@@ -102,6 +102,11 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         self.jobs.get(&key).map(|entry| entry.members.as_slice())
     }
 
+    /// The frames of a job that has a store (R-SPILL).
+    pub fn frames(&self, key: u64) -> Option<u32> {
+        Some(self.jobs.get(&key)?.frames.as_ref()?.given())
+    }
+
     /// The slot memory of all jobs: heads and values. To inspect it, or to save it.
     pub fn memory(&self) -> (&[Head], &[i32]) {
         (self.heads.as_ref(), self.values.as_ref())

@@ -80,6 +80,11 @@ impl Frames {
         }
     }
 
+    /// How many frames the job was given.
+    pub(crate) fn given(&self) -> u32 {
+        self.count + 1
+    }
+
     /// The frame for an arrival at the generation `index`: its own, a new one where it will be taken in, or any where it
     /// will not touch values. `None` where there is no frame to be had.
     pub(crate) fn find<const N: usize>(

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use agg_control::ParentConfig;
 use clap::Args;
 
 use crate::{HostConfig, HostError, UdpHost};
@@ -28,6 +29,12 @@ pub struct ServeArgs {
     /// Slot memory of each shard, in MiB, allocated at the start [default: 64].
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
+    /// Deeper memory of each shard, in MiB, for windows larger than the slot memory holds [default: 0].
+    #[arg(long, value_name = "MIB")]
+    pub store: Option<u64>,
+    /// The control address of the aggregator of which this one is a leaf; its ranks are then those of the parent's world.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub parent: Option<String>,
     /// Receive buffer of each of a shard's queues, in KiB [default: 8192].
     #[arg(long, value_name = "KIB")]
     pub receive_buffer: Option<usize>,
@@ -48,6 +55,14 @@ impl ServeArgs {
         config.shards = self.shards.unwrap_or(config.shards);
         config.queues = self.queues.unwrap_or(config.queues);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
+        config.store_mib = self.store.unwrap_or(config.store_mib);
+        if let Some(address) = &self.parent {
+            let tls = config.control.parent.and_then(|parent| parent.tls);
+            config.control.parent = Some(ParentConfig {
+                address: address.clone(),
+                tls,
+            });
+        }
         config.receive_buffer_kib = self.receive_buffer.unwrap_or(config.receive_buffer_kib);
         Ok(config)
     }

@@ -26,6 +26,11 @@ pub struct HostConfig {
     pub queues: u16,
     /// Slot memory of each shard in MiB, allocated at the start.
     pub memory_mib: u64,
+    /// Deeper memory of each shard in MiB, for jobs that ask for a larger window than the slot memory holds: sums that wait
+    /// for a late rank are kept there. Reserved by the job that needs it; 0: none.
+    pub store_mib: u64,
+    /// A rank for which slots have waited so long is named in the log, in seconds.
+    pub straggler_after: f64,
     /// Receive buffer of each of a shard's queues in KiB; the kernel may grant less (`net.core.rmem_max`).
     pub receive_buffer_kib: usize,
     /// Settings of the control service.
@@ -41,6 +46,8 @@ impl Default for HostConfig {
             shards: 1,
             queues: 8,
             memory_mib: 64,
+            store_mib: 0,
+            straggler_after: 1.0,
             receive_buffer_kib: 8 << 10,
             control: ControlConfig::default(),
         }

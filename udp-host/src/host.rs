@@ -15,6 +15,7 @@ use udp_io::{MAX_QUEUES, PortConfig, QueueConfig, QueuedPort};
 use crate::plane::Plane;
 use crate::queues::STEERING;
 use crate::shard::Shard;
+use crate::stragglers;
 use crate::{HostConfig, HostError};
 
 /// How long a host that stops goes on refusing packets: a little more than a worker's longest resend timer (500 ms).
@@ -64,6 +65,18 @@ impl UdpHost {
             (1..=65536).contains(&config.memory_mib),
         )?;
         in_range(
+            "store_mib",
+            config.store_mib,
+            "0 to 1048576",
+            config.store_mib <= 1 << 20,
+        )?;
+        in_range(
+            "straggler_after",
+            config.straggler_after as u64,
+            "above 0, to 86400",
+            config.straggler_after > 0.0 && config.straggler_after <= 86400.0,
+        )?;
+        in_range(
             "receive_buffer_kib",
             config.receive_buffer_kib as u64,
             "1 to 1048576",
@@ -94,6 +107,7 @@ impl UdpHost {
             shards,
             epoch,
             memory_per_shard: slots.bytes(),
+            store_per_shard: config.store_mib << 20,
             base_port,
             closing: AtomicBool::new(false),
         });
@@ -111,7 +125,18 @@ impl UdpHost {
         for shard in 0..config.shards {
             host.spawn(shard)?;
         }
+        host.watch_stragglers(Duration::from_secs_f64(config.straggler_after))?;
         Ok(host)
+    }
+
+    fn watch_stragglers(&mut self, threshold: Duration) -> Result<(), HostError> {
+        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
+        let thread = std::thread::Builder::new()
+            .name("stragglers".to_owned())
+            .spawn(move || stragglers::watch(&plane, threshold, &stop));
+        self.threads
+            .push(thread.map_err(|source| HostError::Thread { shard: 0, source })?);
+        Ok(())
     }
 
     fn spawn(&mut self, shard: u16) -> Result<(), HostError> {

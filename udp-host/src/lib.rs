@@ -21,6 +21,8 @@ mod plane;
 mod queues;
 mod shard;
 mod simd;
+mod store;
+mod stragglers;
 mod turns;
 
 pub use args::{ServeArgs, serve};

@@ -1,6 +1,7 @@
 //! The host as the control service sees it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,18 +9,27 @@ use agg_control::{
     AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ParentSpec,
     ShardCounters, Uplink,
 };
+use agg_core::pool::slot_memory;
+use agg_core::slot::Head;
 use agg_core::wire::{NO_MEMBER, packet_len};
 use agg_core::{Abort, AbortCause, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Parent, Policy};
 
 use udp_io::{local_ip_towards, path_payload};
 
-use crate::shard::{Route, Shard};
+use crate::queues::spread;
+use crate::shard::{Names, Route, Shard, State};
+use crate::store::JobStore;
+
+/// Chunks of slot memory that a job with a store has at least.
+const MIN_FRAMES: u64 = 64;
 
 /// The shards of one host.
 pub(crate) struct Plane {
     pub(crate) shards: Vec<Shard>,
     pub(crate) epoch: Epoch,
     pub(crate) memory_per_shard: u64,
+    /// Deeper memory of each shard, in bytes.
+    pub(crate) store_per_shard: u64,
     pub(crate) base_port: u16,
     /// The host stops: jobs that are ended now stay, so that their ranks can be told.
     pub(crate) closing: AtomicBool,
@@ -45,6 +55,17 @@ fn parent(parent: &ParentSpec, stream: usize) -> Option<Parent> {
 }
 
 impl Plane {
+    /// The jobs of this host, and what messages call them.
+    pub(crate) fn jobs(&self) -> Vec<(u64, Arc<Names>)> {
+        let Some(shard) = self.shards.first() else {
+            return Vec::new();
+        };
+        let state = shard.lock();
+        let jobs = state.routes.iter();
+        jobs.map(|(key, route)| (*key, Arc::clone(&route.names)))
+            .collect()
+    }
+
     /// Whether a job holds slots.
     pub(crate) fn has_jobs(&self) -> bool {
         self.shards.iter().any(|shard| !shard.lock().routes.is_empty())
@@ -85,9 +106,7 @@ impl Plane {
     /// Takes a job off every shard.
     fn forget(&self, key: u64) {
         for shard in &self.shards {
-            let mut state = shard.lock();
-            state.aggregator.release(key);
-            state.routes.remove(&key);
+            shard.lock().remove(key);
         }
     }
 
@@ -134,8 +153,17 @@ impl Plane {
     }
 
     fn admit_to(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
-        let config = Self::job_config(job, stream)?;
+        let mut config = Self::job_config(job, stream)?;
         let mut state = self.shards[stream].lock();
+        let before = state.routes.get_mut(&job.key).map(|route| route.store.take());
+        let store = match before {
+            // As it was: the window is the same.
+            Some(store) => {
+                config.frames = state.aggregator.frames(job.key);
+                store
+            }
+            None => self.spill(&mut config, &state)?,
+        };
         state.aggregator.admit(&config).map_err(|error| match error {
             agg_core::AdmitError::Memory { needed, free } => AdmitError::OutOfMemory { needed, free },
             agg_core::AdmitError::Jobs(limit) => AdmitError::TooManyJobs { limit },
@@ -152,8 +180,50 @@ impl Plane {
             .as_ref()
             .and_then(|parent| parent.endpoints.get(stream))
             .copied();
-        state.routes.insert(job.key, Route { members, parent });
+        let names = Arc::new(Names {
+            world: job.name.clone(),
+            members: job.members.iter().map(|member| name(&member.ranks)).collect(),
+        });
+        let route = Route {
+            members,
+            parent,
+            weight: job.weight,
+            names,
+            store,
+        };
+        state.insert(job.key, route);
         Ok(())
+    }
+
+    /// A job that is too large for the memory that is free gets frames in half of that, and deeper memory for the rest.
+    fn spill(&self, config: &mut JobConfig, state: &State) -> Result<Option<JobStore>, AdmitError> {
+        let generations = u64::from(config.window) * u64::from(config.generations);
+        let lanes = config.lanes.count() as u64;
+        let needed = slot_memory(u64::from(config.window), lanes, u64::from(config.generations));
+        let free = state.aggregator.largest_free();
+        let can_spill = config.parent.is_none() && !config.policy.keeps_history();
+        if needed <= free || self.store_per_shard == 0 || !can_spill {
+            return Ok(None);
+        }
+        let heads = generations * size_of::<Head>() as u64;
+        let frames = (free / 2).saturating_sub(heads) / (4 * lanes);
+        let store = JobStore::bytes(generations, lanes);
+        let free_store = self.store_per_shard.saturating_sub(state.stored());
+        if frames < MIN_FRAMES || store > free_store {
+            return Err(AdmitError::Other(format!(
+                "a window of {} chunks of {lanes} lanes needs {store} bytes of deeper memory, {free_store} are free, and \
+                 {MIN_FRAMES} chunks of slot memory, {frames} are free: request a smaller window, or give the aggregator \
+                 more of either (store_mib, memory_mib)",
+                config.window
+            )));
+        }
+        let store = JobStore::new(generations as usize, lanes as usize).ok_or_else(|| {
+            AdmitError::Other(format!(
+                "{store} bytes of deeper memory cannot be had from the system: request a smaller window"
+            ))
+        })?;
+        config.frames = Some(frames as u32);
+        Ok(Some(store))
     }
 }
 
@@ -274,11 +344,21 @@ impl DataPlane for Plane {
     }
 
     fn free_memory(&self) -> u64 {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().aggregator.largest_free())
-            .min()
-            .unwrap_or(0)
+        let free = |shard: &Shard| {
+            let state = shard.lock();
+            let near = state.aggregator.largest_free();
+            // A job may need as much as the deeper memory holds, if the heads and some frames fit the slot memory.
+            near.max((self.store_per_shard.saturating_sub(state.stored())).min(8 * near))
+        };
+        self.shards.iter().map(free).min().unwrap_or(0)
+    }
+
+    fn pick_key(&self, random: u64) -> u64 {
+        let Some(shard) = self.shards.first() else {
+            return random;
+        };
+        let running: Vec<u64> = shard.lock().routes.keys().copied().collect();
+        spread(random, running, shard.port.queues().len())
     }
 
     fn lags(&self, key: u64) -> Vec<MemberLag> {
@@ -317,8 +397,6 @@ impl DataPlane for Plane {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// The control service sizes jobs without knowing the core.
     #[test]
     fn both_sides_count_slot_memory_alike() {

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agg_core::wire::packet_len;
 use agg_core::{Endpoint, Lanes, Verdict};
 use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
 
+use crate::queues::queue_of;
 use crate::simd::{self, ShardAggregator};
+use crate::store::{self, JobStore};
 use crate::turns::{Turns, Work};
 
 /// How long a shard sleeps at most before it looks whether it is to stop.
@@ -35,14 +37,59 @@ pub(crate) struct State {
     pub(crate) aggregator: ShardAggregator,
     /// Where the packets of each job go, by its key.
     pub(crate) routes: HashMap<u64, Route>,
+    /// How often the jobs have changed: their weights are looked at then.
+    changes: u64,
 }
 
-/// Where the packets of a job go.
+impl State {
+    pub(crate) fn insert(&mut self, key: u64, route: Route) {
+        self.routes.insert(key, route);
+        self.changes += 1;
+    }
+
+    pub(crate) fn remove(&mut self, key: u64) {
+        self.aggregator.release(key);
+        self.routes.remove(&key);
+        self.changes += 1;
+    }
+
+    /// Bytes of deeper memory that jobs hold.
+    pub(crate) fn stored(&self) -> u64 {
+        let stores = self.routes.values().filter_map(|route| route.store.as_ref());
+        stores.map(JobStore::size).sum()
+    }
+
+    /// The weights of the jobs of each queue.
+    fn weights(&self, queues: usize) -> Vec<u32> {
+        let mut weights = vec![0; queues];
+        for (key, route) in &self.routes {
+            if let Some(weight) = weights.get_mut(queue_of(*key, queues)) {
+                *weight += u32::from(route.weight);
+            }
+        }
+        weights
+    }
+}
+
+/// Where the packets of a job go, and what else the host keeps for it.
 pub(crate) struct Route {
     /// Results and Wants.
     pub(crate) members: Vec<SocketAddr>,
     /// The sums of a leaf.
     pub(crate) parent: Option<SocketAddr>,
+    /// Share of the thread's time, against that of other jobs.
+    pub(crate) weight: u16,
+    /// For messages.
+    pub(crate) names: Arc<Names>,
+    /// Deeper memory, where its slots have frames.
+    pub(crate) store: Option<JobStore>,
+}
+
+/// What messages call a job and its members.
+pub(crate) struct Names {
+    pub(crate) world: String,
+    /// By member number.
+    pub(crate) members: Vec<String>,
 }
 
 impl Shard {
@@ -53,6 +100,7 @@ impl Shard {
             state: Mutex::new(State {
                 aggregator,
                 routes: HashMap::new(),
+                changes: 0,
             }),
         }
     }
@@ -73,6 +121,7 @@ impl Shard {
         let mut received = RecvBatch::new(&queues[0], MAX_PACKET);
         let mut sending = SendBatch::new(MAX_PACKET, TRAINS);
         let mut out = vec![0; MAX_PACKET];
+        let mut changes = 0;
         while !stop.load(Ordering::Relaxed) {
             let Some(visit) = turns.next() else {
                 let patience = if turns.unfinished() {
@@ -94,27 +143,39 @@ impl Shard {
             let mut work = Work::of(packets.max(received.buffers()), received.bytes());
             let now = self.now();
             let mut state = self.lock();
-            let State { aggregator, routes } = &mut *state;
-            for (source, packet) in received.packets() {
-                match simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out) {
-                    Verdict::Quiet => {}
+            if state.changes != changes {
+                changes = state.changes;
+                turns.weigh(&state.weights(queues.len()));
+            }
+            let State {
+                aggregator, routes, ..
+            } = &mut *state;
+            let mut send =
+                |verdict, source: Option<SocketAddr>, routes: &HashMap<u64, Route>, out: &[u8]| match verdict
+                {
+                    Verdict::Quiet => Ok(()),
                     Verdict::Reply { len } => {
                         work += Work::of(1, len);
-                        port.send(&mut sending, source, &out[..len])?;
+                        source.map_or(Ok(()), |source| port.send(&mut sending, source, &out[..len]))
                     }
                     Verdict::Broadcast { key, len } => {
                         let members = routes.get(&key).map_or(&[][..], |route| &route.members);
                         work += Work::of(members.len(), members.len() * len);
-                        port.send_to_all(&mut sending, members, &out[..len])?;
+                        port.send_to_all(&mut sending, members, &out[..len])
                     }
                     Verdict::Forward { key, len } => {
-                        if let Some(parent) = routes.get(&key).and_then(|route| route.parent) {
-                            work += Work::of(1, len);
-                            port.send(&mut sending, parent, &out[..len])?;
-                        }
+                        work += Work::of(1, len);
+                        let parent = routes.get(&key).and_then(|route| route.parent);
+                        parent.map_or(Ok(()), |parent| port.send(&mut sending, parent, &out[..len]))
                     }
-                }
+                };
+            for (source, packet) in received.packets() {
+                let verdict = simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out);
+                send(verdict, Some(source), routes, &out)?;
             }
+            store::serve(aggregator, routes, now, &mut out, |verdict, routes, out| {
+                send(verdict, None, routes, out)
+            })?;
             drop(state);
             port.flush(&mut sending)?;
             turns.charge(visit.queue, received.buffers(), work);

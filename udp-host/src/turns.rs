@@ -60,7 +60,7 @@ pub(crate) struct Turns {
 }
 
 struct Turn {
-    /// What one round adds to the credit. This is the place for a job's weight.
+    /// What one round adds to the credit, by the weights of the queue's jobs.
     quota: i64,
     /// Work that may be done in this round; below 0 what was done too much.
     credit: i64,
@@ -85,6 +85,14 @@ impl Turns {
             unfinished: false,
             current: 0,
             alone: 0,
+        }
+    }
+
+    /// Takes the weights of the queues' jobs: the heaviest has the whole quota, the others their part of it.
+    pub(crate) fn weigh(&mut self, weights: &[u32]) {
+        let heaviest = i64::from(weights.iter().copied().max().unwrap_or(1).max(1));
+        for (turn, weight) in self.queues.iter_mut().zip(weights).skip(1) {
+            turn.quota = (QUOTA * i64::from((*weight).max(1)) / heaviest).max(QUOTA / 64);
         }
     }
 

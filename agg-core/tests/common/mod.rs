@@ -90,11 +90,14 @@ enum To {
     Worker(usize),
 }
 
+/// What a store says of a place: that it has the sum, or its values.
+type Said = (u32, Round, MemberSet, Option<Vec<i32>>);
+
 /// A store for sums that wait: what it was given, by place, and what it will say, by time.
 #[derive(Default)]
 pub struct Store {
     kept: BTreeMap<u32, (Round, MemberSet, Vec<i32>)>,
-    says: BTreeMap<(u64, u64), (u32, Round, MemberSet, Option<Vec<i32>>)>,
+    says: BTreeMap<(u64, u64), Said>,
     pub put: u64,
     pub got: u64,
 }

@@ -217,6 +217,7 @@ pub fn config(job: &ModelJob) -> JobConfig {
             member: parent.member,
             epoch: Epoch(parent.epoch),
         }),
+        frames: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agg_control::{JobStatus, RankState, Status, WaitingWorld};
+use agg_control::{JobStatus, Policy, RankState, RankStatus, Status, WaitingWorld};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::args::human;
@@ -34,6 +34,7 @@ pub fn state(state: RankState) -> &'static str {
         RankState::Running => "running",
         RankState::Left => "left",
         RankState::Lost => "lost",
+        RankState::Reforming => "to register again",
     }
 }
 
@@ -72,36 +73,85 @@ fn job(job: &JobStatus) -> String {
         .aborted
         .as_ref()
         .map_or(String::new(), |reason| format!("\naborted: {}", reason.text));
-    let mut ranks = table(&["rank", "state", "address", "heard", "chunks done"], &[3, 4]);
+    let header = [
+        "rank",
+        "state",
+        "address",
+        "heard",
+        "chunks done",
+        "behind",
+        "for",
+    ];
+    let mut ranks = table(&header, &[3, 4, 5, 6]);
     for rank in &job.ranks {
+        let behind = match rank.lag_chunks {
+            0 => ["-".to_owned(), "-".to_owned()],
+            chunks => [format!("{chunks} chunks"), ago(rank.lag)],
+        };
+        let [chunks, time] = behind;
         ranks.add_row([
-            rank.rank.to_string(),
+            who(rank),
             state(rank.state).to_owned(),
             rank.address.to_string(),
             format!("{} ago", ago(rank.heard)),
             rank.progress.to_string(),
+            chunks,
+            time,
         ]);
     }
     format!(
-        "world '{}': {} ranks for {}, chunks of {} values, window {}, {} stream{}{ended}\n{ranks}",
+        "world '{}': {} for {}, chunks of {} values, window {}, {} stream{}{}{ended}\n{ranks}",
         job.name,
-        job.size,
+        if job.workers == job.size {
+            format!("{} ranks", job.size)
+        } else {
+            format!("{} of {} ranks", job.workers, job.size)
+        },
         ago(job.age),
         job.lanes,
         job.window,
         job.streams,
         if job.streams == 1 { "" } else { "s" },
+        policy(job),
     )
 }
 
+/// A rank, or the ranks behind another aggregator.
+fn who(rank: &RankStatus) -> String {
+    match rank.ranks.as_slice() {
+        [first, .., last] => format!("{first} to {last} ({} ranks)", rank.ranks.len()),
+        _ => rank.rank.to_string(),
+    }
+}
+
+/// What differs from the defaults: `, quorum of 3 after 5 ms, weight 2`.
+fn policy(job: &JobStatus) -> String {
+    let mut text = String::new();
+    if let Policy::Quorum { members, grace, .. } = job.policy {
+        text += &format!(", quorum of {members} after {} ms", grace.as_millis());
+        text += &format!(", {} rounds of history", job.generations);
+    }
+    if job.weight != 1 {
+        text += &format!(", weight {}", job.weight);
+    }
+    if job.priority != 0 {
+        text += &format!(", priority {}", job.priority);
+    }
+    text
+}
+
 fn waiting(worlds: &[WaitingWorld]) -> Table {
-    let mut waiting = table(&["world", "size", "missing ranks", "waiting for"], &[1, 3]);
+    let mut waiting = table(&["world", "size", "missing", "waiting for"], &[1, 3]);
     for world in worlds {
         let missing: Vec<_> = world.missing.iter().map(u32::to_string).collect();
         waiting.add_row([
             world.name.clone(),
             world.size.to_string(),
-            missing.join(", "),
+            if world.queued {
+                format!("memory (priority {})", world.priority)
+            } else {
+                format!("ranks {}", missing.join(", "))
+            },
             ago(world.age),
         ]);
     }
