@@ -5,25 +5,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::element::{Buffer, Element};
 use crate::join::{self, Joined};
+use crate::keeper;
 use crate::service::{self, Job};
 use crate::shared::Shared;
-use crate::{Config, Error, Pending, Stats};
+use crate::turns::Ticket;
+use crate::{Config, Contribution, Error, Feedback, Pending, Stats};
 
 /// One rank of a world: reduces tensors together with the others.
 ///
 /// All ranks must call the same operations in the same order, with tensors of the same size and type; a rank that
 /// does not gets an error, and so do the others. Operations run one at a time in the order in which they were called,
-/// also those submitted in the background. After an error the communicator cannot be used any more.
+/// also those submitted in the background. After an error the communicator cannot be used any more, but for
+/// [`Error::RanksLost`].
+///
+/// When the aggregator is lost the job moves by itself to the next one that all ranks have configured, or to the same one
+/// when it is there again: operations take longer then, and end with the same bits.
 #[derive(Debug)]
 pub struct Communicator {
     shared: Arc<Shared>,
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
-    linger: Duration,
     closed: bool,
     /// The aggregator of a world on this machine, in rank 0. Dropped last.
     #[cfg(feature = "embedded")]
@@ -35,7 +39,10 @@ impl std::fmt::Debug for Shared {
         write!(
             f,
             "rank {} of {} in '{}' at {}",
-            self.rank, self.size, self.world, self.data_addr
+            self.config.rank,
+            self.config.size,
+            self.config.world,
+            self.moves.place().data_addr
         )
     }
 }
@@ -47,10 +54,8 @@ impl Communicator {
     /// [`Error::Join`], which says what to do: no aggregator there, ranks that did not come, a world that is taken, sizes
     /// that disagree, a job that does not fit.
     pub fn connect(config: Config) -> Result<Self, Error> {
-        let linger = config.linger;
         let Joined {
             shared,
-            heartbeat,
             embedded: _embedded,
         } = join::join(config)?;
         let shared = Arc::new(shared);
@@ -59,16 +64,13 @@ impl Communicator {
             shared: Arc::clone(&shared),
             jobs: Some(jobs),
             threads: Vec::new(),
-            linger,
             closed: false,
             #[cfg(feature = "embedded")]
             _embedded,
         };
         communicator.spawn("submitted", move |shared| service::run_submitted(shared, &queue))?;
         communicator.spawn("idle", service::serve_idle)?;
-        communicator.spawn("heartbeat", move |shared| {
-            service::send_heartbeats(shared, heartbeat)
-        })?;
+        communicator.spawn("keeper", keeper::keep)?;
         Ok(communicator)
     }
 
@@ -78,8 +80,8 @@ impl Communicator {
             .name(format!("tributary-{name}"))
             .spawn(move || body(&shared));
         let thread = thread.map_err(|error| Error::Join {
-            world: self.shared.world.clone(),
-            rank: self.shared.rank,
+            world: self.shared.config.world.clone(),
+            rank: self.shared.config.rank,
             reason: format!("cannot start a thread: {error}"),
         })?;
         self.threads.push(thread);
@@ -88,42 +90,86 @@ impl Communicator {
 
     /// This rank.
     pub fn rank(&self) -> u32 {
-        self.shared.rank
+        self.shared.config.rank
     }
 
-    /// Ranks in the world.
+    /// How many ranks take part: those of the world that were not lost.
     pub fn size(&self) -> u32 {
-        self.shared.size
+        self.shared.ranks().len() as u32 // at most 4096
+    }
+
+    /// The ranks that take part, ascending.
+    pub fn ranks(&self) -> Vec<u32> {
+        self.shared.ranks()
     }
 
     /// Sums `values` over all ranks, in place. Every rank ends with the same bits.
     ///
     /// # Errors
     /// [`Error::Operation`]: ranks that are missing at the deadline, an aggregator that does not answer, ranks that
-    /// disagree on the operation, a job that was aborted. `values` is then undefined, but every element initialised.
+    /// disagree on the operation, a job that was aborted. [`Error::RanksLost`], after which the others go on. `values` is then
+    /// undefined, but every element initialised.
     pub fn all_reduce<E: Element>(&mut self, values: &mut [E]) -> Result<(), Error> {
         let turn = self.shared.turns.wait(self.shared.turns.take());
         self.shared.reduce(turn, values)
     }
 
+    /// As [`Communicator::all_reduce`] of `f32`, with error feedback: what the sum does not hold of this rank's values is kept
+    /// in `feedback` and added to the values of the next call with it. `feedback` is the tensor's own, of its length.
+    ///
+    /// Under a quorum a sum may do without a rank that is late; it is then an estimate of the whole sum. The late rank sees
+    /// that in the answer. It catches up by cheap operations: as long as [`Contribution::was_late`], it calls the next ones
+    /// with zeros, as the others call theirs with gradients, instead of computing another gradient itself. What it has not
+    /// contributed yet is in `feedback`, and goes out with the first operation that it is in time for.
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`], `feedback` being then as undefined as `values`; and [`Error::FeedbackLength`].
+    pub fn all_reduce_with_feedback(
+        &mut self,
+        values: &mut [f32],
+        feedback: &mut Feedback,
+    ) -> Result<Contribution, Error> {
+        let turn = self.shared.turns.wait(self.shared.turns.take());
+        self.shared.reduce_with_feedback(turn, values, feedback)
+    }
+
     /// Sums a buffer over all ranks in the background. Waiting for the result gives the buffer back.
     pub fn submit<B: Buffer>(&mut self, mut buffer: B) -> Pending<B> {
+        self.in_background(move |shared, turn| {
+            shared.reduce(turn, buffer.elements())?;
+            Ok(buffer)
+        })
+    }
+
+    /// [`Communicator::all_reduce_with_feedback`] in the background.
+    pub fn submit_with_feedback(
+        &mut self,
+        mut values: Vec<f32>,
+        mut feedback: Feedback,
+    ) -> Pending<(Vec<f32>, Feedback, Contribution)> {
+        self.in_background(move |shared, turn| {
+            let contribution = shared.reduce_with_feedback(turn, &mut values, &mut feedback)?;
+            Ok((values, feedback, contribution))
+        })
+    }
+
+    /// Runs an operation in its turn, on the thread for submitted ones.
+    fn in_background<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Shared, Ticket<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
         let (done, outcome) = channel();
         let closed = Error::Closed {
-            world: self.shared.world.clone(),
-            rank: self.shared.rank,
+            world: self.shared.config.world.clone(),
+            rank: self.shared.config.rank,
         };
         let turn = self.shared.turns.take();
         let job: Job = Box::new(move |shared| {
             // The turn comes first: if the caller's code panics, the unwinding gives it back.
-            let reduce = || {
-                let turn = shared.turns.wait(turn);
-                shared.reduce(turn, buffer.elements())
-            };
-            let result =
-                catch_unwind(AssertUnwindSafe(reduce)).unwrap_or_else(|_| Err(shared.fail_by_panic()));
+            let run = || operation(shared, shared.turns.wait(turn));
+            let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(shared.fail_by_panic()));
             // Nobody waits for it any more: that is the caller's to decide.
-            let _ = done.send(result.map(|()| buffer));
+            let _ = done.send(result);
         });
         if let Some(jobs) = &self.jobs {
             // The receiving thread lives as long as this sender.
@@ -147,15 +193,16 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::all_reduce`]; and [`Error::Root`] where there is no such rank.
     pub fn broadcast<E: Element>(&mut self, root: u32, values: &mut [E]) -> Result<(), Error> {
-        if root >= self.shared.size {
+        let ranks = self.shared.ranks();
+        if !ranks.contains(&root) {
             return Err(Error::Root {
                 root,
-                world: self.shared.world.clone(),
-                size: self.shared.size,
+                world: self.shared.config.world.clone(),
+                ranks,
             });
         }
         let words: &mut [i32] = bytemuck::cast_slice_mut(values);
-        if root != self.shared.rank {
+        if root != self.shared.config.rank {
             words.fill(0);
         }
         self.all_reduce(words)
@@ -171,16 +218,14 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::barrier`].
     pub fn close(mut self) -> Result<(), Error> {
-        self.barrier()?;
-        self.closed = true;
-        match self.shared.control.leave(self.shared.member, self.linger) {
-            Ok(left) if left.remaining > 0 => {
-                tracing::debug!(remaining = left.remaining, "left before others did");
+        // Ranks that are lost now are missed by nobody.
+        while let Err(error) = self.barrier() {
+            if !matches!(error, Error::RanksLost { .. }) {
+                return Err(error);
             }
-            Ok(_) => {}
-            // Every rank has its results; that the aggregator went away first harms nobody.
-            Err(error) => tracing::debug!(%error, "could not say that this rank leaves"),
         }
+        self.closed = true;
+        self.shared.leave(self.shared.config.linger);
         Ok(())
     }
 }
@@ -189,10 +234,7 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.closed {
             // Operations that were submitted end now, and others that may wait for this rank are told.
-            let _ = self
-                .shared
-                .ended
-                .set("this rank's communicator was dropped".into());
+            self.shared.end("this rank's communicator was dropped".into());
             if !self.shared.has_failed() {
                 self.shared.tell_others("it left without closing");
             }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use agg_core::Failure;
 use thiserror::Error;
 
+use crate::names::Ranks;
+
 /// Why a rank cannot go on. One line says what failed, with which values, and often what to do.
 #[derive(Debug, Clone, Error)]
 pub enum Error {
@@ -46,6 +48,35 @@ pub enum Error {
         /// Why, as the control service says.
         reason: String,
     },
+    /// Ranks were lost, and the job goes on without them. The tensor of this operation is undefined; the communicator can be
+    /// used on, and every rank that is left gets this error for the same operation.
+    #[error(
+        "rank {rank} of '{world}': operation {operation} ended without a result, since {} lost: its tensor is undefined, \
+         restore it and go on with the {left} ranks that are left",
+        lost_ranks(lost)
+    )]
+    RanksLost {
+        /// The world.
+        world: String,
+        /// This rank.
+        rank: u32,
+        /// The operation's number.
+        operation: u32,
+        /// The ranks that were lost.
+        lost: Vec<u32>,
+        /// The number of ranks that are left.
+        left: u32,
+    },
+    /// A residual of another length than the tensor.
+    #[error(
+        "the feedback has {feedback} elements, the tensor {values}: keep one Feedback for each tensor, of the same length"
+    )]
+    FeedbackLength {
+        /// Elements of the feedback.
+        feedback: usize,
+        /// Elements of the tensor.
+        values: usize,
+    },
     /// A socket is broken.
     #[error("rank {rank} of '{world}': the socket to {aggregator} failed: {source}")]
     Socket {
@@ -58,15 +89,15 @@ pub enum Error {
         /// What the system says.
         source: Arc<io::Error>,
     },
-    /// A root rank that does not exist.
-    #[error("broadcast from rank {root}: the world '{world}' has ranks 0 to {}", size - 1)]
+    /// A root rank that does not exist, or was lost.
+    #[error("broadcast from rank {root}: the world '{world}' has {}", Ranks(ranks))]
     Root {
         /// The root asked for.
         root: u32,
         /// The world.
         world: String,
         /// Its ranks.
-        size: u32,
+        ranks: Vec<u32>,
     },
     /// The caller's buffer panicked while it was asked for its elements: this rank is out of step with the others.
     #[error("rank {rank} of '{world}': the buffer of a submitted operation panicked; the job is ended")]
@@ -84,4 +115,9 @@ pub enum Error {
         /// This rank.
         rank: u32,
     },
+}
+
+fn lost_ranks(lost: &[u32]) -> String {
+    let verb = if lost.len() == 1 { "was" } else { "were" };
+    format!("{} {verb}", Ranks(lost))
 }

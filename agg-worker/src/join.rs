@@ -1,23 +1,21 @@
-//! Joining a world: find the aggregator, open the sockets, register, wait for the others.
+//! Joining a world: find the aggregator, register, wait for the others.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use agg_control::{
-    Capabilities, ControlClient, MOST_RANKS, Member, Policy, Registered, Registration, fresh_nonce,
-};
+use agg_control::{MOST_RANKS, Member, OnLost, Policy, Registered, fresh_nonce};
 use agg_core::wire::packet_len;
 use agg_core::worker::SlotState;
 use agg_core::{Epoch, Lanes, Worker, WorkerConfig};
-use udp_io::{PortConfig, UdpPort, local_ip_towards, path_payload};
 
-use crate::names::Members;
-use crate::port::WorkerPort;
-use crate::shared::Shared;
+use crate::arrival::{Arrival, arrive};
+use crate::keeper::CALL;
+use crate::moves::Moves;
+use crate::place::Place;
+use crate::shared::{JobTerms, Shared};
+use crate::simd::StreamWorker;
 use crate::stream::Stream;
-use crate::turns::Turns;
 use crate::{Config, Error};
 
 /// Where rank 0 starts the aggregator of a world on one machine.
@@ -31,7 +29,6 @@ type Embedded = ();
 
 pub(crate) struct Joined {
     pub(crate) shared: Shared,
-    pub(crate) heartbeat: Duration,
     pub(crate) embedded: Embedded,
 }
 
@@ -41,6 +38,52 @@ pub(crate) fn join(config: Config) -> Result<Joined, Error> {
 }
 
 fn join_inner(config: Config) -> Result<Joined, String> {
+    check(&config)?;
+    let (addresses, embedded) = aggregators(&config)?;
+    let (index, arrival) = first_that_answers(&config, &addresses)?;
+    let nonce = fresh_nonce();
+    let registration = arrival.registration(&config, nonce, config.wait, None)?;
+    let registered = arrival.control.register(&registration);
+    let registered = registered.map_err(|error| error.to_string())?;
+    let lanes = Lanes::from_count(registered.lanes).ok_or_else(|| {
+        format!(
+            "the aggregator chose {} lanes, which this version does not know",
+            registered.lanes
+        )
+    })?;
+    let member = Member {
+        key: registered.key,
+        rank: config.rank,
+        nonce,
+    };
+    let terms = JobTerms {
+        lanes: registered.lanes,
+        window: registered.window,
+        generations: registered.generations,
+        streams: registered.streams,
+        lost_after: registered.lost_after,
+    };
+    let timeout = match config.on_lost {
+        OnLost::Abort => config.timeout,
+        // A lost rank is given up before the operations that wait for it.
+        OnLost::Shrink => config.timeout.max(2 * registered.lost_after + CALL),
+    };
+    let workers = arrival.ports.iter().map(|_| worker(&registered, lanes, timeout));
+    let workers = workers.collect::<Result<Vec<_>, String>>()?;
+    let place = Place::new(0, index, arrival, registered);
+    let moves = Arc::new(Moves::new(place, Instant::now()));
+    let failover_after = config.failover_after.min(timeout / 3);
+    let packet_len = packet_len(lanes.count());
+    let streams = workers
+        .into_iter()
+        .enumerate()
+        .map(|(stream, worker)| Mutex::new(Stream::new(stream, worker, &moves, packet_len, failover_after)));
+    let streams = streams.collect();
+    let shared = Shared::new(config, addresses, member, terms, timeout, moves, streams);
+    Ok(Joined { shared, embedded })
+}
+
+fn check(config: &Config) -> Result<(), String> {
     if !(1..=MOST_RANKS).contains(&config.size) {
         return Err(format!(
             "a world of {} ranks is not possible: give a size from 1 to {MOST_RANKS}",
@@ -54,75 +97,14 @@ fn join_inner(config: Config) -> Result<Joined, String> {
             config.size - 1
         ));
     }
-    let (address, embedded) = aggregator(&config)?;
-    let control_addr = resolve(&address)?;
-    // Retries until its timeout: ranks and aggregator are often started together.
-    let control = ControlClient::connect(&address, config.tls.as_ref(), config.connect_timeout);
-    let control = control.map_err(|error| error.to_string())?;
-    let host = control.describe().map_err(|error| error.to_string())?.host;
-    let data_ip = host.data_ip.unwrap_or(control_addr.ip());
-    let data_addr = SocketAddr::new(data_ip, host.base_port);
-    let ports = open_ports(&config, &host, data_addr)?;
-    let registration = registration(&config, &ports, data_addr)?;
-    let registered = control
-        .register(&registration)
-        .map_err(|error| error.to_string())?;
-    let member = Member {
-        key: registered.key,
-        rank: config.rank,
-        nonce: registration.nonce,
-    };
-    let lanes = Lanes::from_count(registered.lanes).ok_or_else(|| {
-        format!(
-            "the aggregator chose {} lanes, which this version does not know",
-            registered.lanes
-        )
-    })?;
-    let clock = Instant::now();
-    let streams = ports.iter().enumerate().map(|(stream, port)| {
-        let worker = worker(&config, &registered, lanes)?;
-        let aggregator = SocketAddr::new(data_ip, host.base_port + stream as u16);
-        Ok(Mutex::new(Stream::new(
-            worker,
-            Arc::clone(port),
-            aggregator,
-            host.data_ip.is_none(),
-            packet_len(lanes.count()),
-            clock,
-        )))
-    });
-    let streams = streams.collect::<Result<_, String>>()?;
-    let shared = Shared {
-        world: config.world,
-        rank: config.rank,
-        size: config.size,
-        lanes: lanes.count() as u64,
-        window: u32::from(registered.window),
-        data_addr,
-        control,
-        member,
-        members: Members(registered.members),
-        streams,
-        ports,
-        turns: Turns::default(),
-        stop: AtomicBool::new(false),
-        ended: OnceLock::new(),
-        failed: OnceLock::new(),
-        progress: AtomicU64::new(0),
-        totals: Mutex::default(),
-    };
-    Ok(Joined {
-        shared,
-        heartbeat: registered.heartbeat,
-        embedded,
-    })
+    Ok(())
 }
 
-/// The configured aggregator, or the one of this machine, which rank 0 starts.
+/// The configured aggregators, or the one of this machine, which rank 0 starts.
 #[cfg(feature = "embedded")]
-fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
-    if let Some(address) = config.aggregators.first() {
-        return Ok((address.clone(), None));
+fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
+    if !config.aggregators.is_empty() {
+        return Ok((config.aggregators.clone(), None));
     }
     let control_addr = SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
     let host = if config.rank == 0 {
@@ -135,98 +117,35 @@ fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
     } else {
         None
     };
-    Ok((control_addr.to_string(), host))
+    Ok((vec![control_addr.to_string()], host))
 }
 
 #[cfg(not(feature = "embedded"))]
-fn aggregator(config: &Config) -> Result<(String, Embedded), String> {
-    let address = config.aggregators.first().cloned();
-    address
-        .map(|address| (address, ()))
-        .ok_or_else(|| "no aggregator is configured: give host:port".to_owned())
-}
-
-fn resolve(address: &str) -> Result<SocketAddr, String> {
-    let resolved = address.to_socket_addrs().map_err(|error| {
-        format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
-    })?;
-    // IPv4 first: the larger chunk fits a usual MTU.
-    let mut addresses: Vec<_> = resolved.collect();
-    addresses.sort_by_key(SocketAddr::is_ipv6);
-    addresses
-        .first()
-        .copied()
-        .ok_or_else(|| format!("the aggregator's address '{address}' has no IP address"))
-}
-
-/// One socket a stream, on the address that faces the aggregator.
-fn open_ports(
-    config: &Config,
-    host: &Capabilities,
-    data_addr: SocketAddr,
-) -> Result<Vec<Arc<WorkerPort>>, String> {
-    let streams = config.streams.unwrap_or(host.shards);
-    if streams == 0 || streams > host.shards {
-        return Err(format!(
-            "{streams} streams are not possible: the aggregator has {} shards",
-            host.shards
-        ));
+fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
+    if config.aggregators.is_empty() {
+        return Err("no aggregator is configured: give host:port".to_owned());
     }
-    let ip: IpAddr =
-        local_ip_towards(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
-    let buffers = PortConfig {
-        receive_buffer: config.receive_buffer,
-        ..PortConfig::default()
-    };
-    let ports = (0..streams).map(|stream| {
-        let port = UdpPort::bind(SocketAddr::new(ip, 0), &buffers).map_err(|error| error.to_string())?;
-        let mut faults = config.faults;
-        // Streams and ranks must not lose the same packets.
-        faults.seed = faults.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ (u64::from(config.rank) << 16 | u64::from(stream));
-        Ok(Arc::new(WorkerPort::new(port, faults)))
-    });
-    ports.collect()
+    Ok((config.aggregators.clone(), ()))
 }
 
-fn registration(
-    config: &Config,
-    ports: &[Arc<WorkerPort>],
-    data_addr: SocketAddr,
-) -> Result<Registration, String> {
-    use udp_io::Port;
-    let max_datagram =
-        path_payload(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
-    Ok(Registration {
-        world: config.world.clone(),
-        size: config.size,
-        ranks: vec![config.rank],
-        child: false,
-        nonce: fresh_nonce(),
-        endpoints: ports.iter().map(|port| port.local_addr()).collect(),
-        max_datagram: max_datagram as u32,
-        receive_buffer: ports
-            .iter()
-            .map(|port| port.udp().receive_buffer() as u64)
-            .min()
-            .unwrap_or(0),
-        lanes: config.lanes,
-        window: config.window,
-        slot_memory: None,
-        policy: config.policy,
-        on_lost: config.on_lost,
-        weight: config.weight,
-        priority: config.priority,
-        wait: config.wait,
-        resume: None,
-    })
+/// The first aggregator has all the time to start; the others should be there when it does not come.
+fn first_that_answers(config: &Config, addresses: &[String]) -> Result<(usize, Arrival), String> {
+    let mut reasons = Vec::new();
+    for (index, address) in addresses.iter().enumerate() {
+        let patience = if index == 0 {
+            config.connect_timeout
+        } else {
+            config.connect_timeout.min(CALL)
+        };
+        match arrive(config, address, &[], patience) {
+            Ok(arrival) => return Ok((index, arrival)),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(reasons.join("; "))
 }
 
-fn worker(
-    config: &Config,
-    registered: &Registered,
-    lanes: Lanes,
-) -> Result<crate::simd::StreamWorker, String> {
+fn worker(registered: &Registered, lanes: Lanes, timeout: Duration) -> Result<StreamWorker, String> {
     let window = usize::from(registered.window);
     let worker = WorkerConfig {
         key: registered.key,
@@ -237,7 +156,7 @@ fn worker(
         lanes,
         window: registered.window,
         policy: policy(registered.policy),
-        timeout: u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
+        timeout: u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
         first_chunk: 0,
     };
     let slots = vec![SlotState::default(); window].into_boxed_slice();

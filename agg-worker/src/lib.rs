@@ -15,14 +15,23 @@
 //! [`Communicator::submit`] reduces in the background and returns a [`Pending`] to poll or wait for.
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod communicator;
 mod config;
 mod element;
 mod error;
+mod explain;
+mod failover;
+mod feedback;
 mod join;
+mod keeper;
+mod leave;
+mod moves;
 mod names;
 mod pending;
+mod place;
 mod port;
+mod run;
 mod service;
 mod shared;
 mod simd;
@@ -35,5 +44,6 @@ pub use communicator::Communicator;
 pub use config::Config;
 pub use element::{Buffer, Element};
 pub use error::Error;
+pub use feedback::{Contribution, Feedback};
 pub use pending::Pending;
 pub use stats::Stats;

@@ -11,12 +11,15 @@ use crate::Error;
 #[derive(Debug)]
 pub struct Pending<B> {
     outcome: Receiver<Result<B, Error>>,
-    closed: Error,
+    closed: Box<Error>,
 }
 
 impl<B> Pending<B> {
     pub(crate) fn new(outcome: Receiver<Result<B, Error>>, closed: Error) -> Self {
-        Self { outcome, closed }
+        Self {
+            outcome,
+            closed: Box::new(closed),
+        }
     }
 
     /// The outcome if the operation has ended; else the operation again, to ask later.
@@ -27,7 +30,7 @@ impl<B> Pending<B> {
         match self.outcome.try_recv() {
             Ok(outcome) => Ok(outcome),
             Err(TryRecvError::Empty) => Err(self),
-            Err(TryRecvError::Disconnected) => Ok(Err(self.closed)),
+            Err(TryRecvError::Disconnected) => Ok(Err(*self.closed)),
         }
     }
 
@@ -39,7 +42,7 @@ impl<B> Pending<B> {
         match self.outcome.recv_timeout(timeout) {
             Ok(outcome) => Ok(outcome),
             Err(RecvTimeoutError::Timeout) => Err(self),
-            Err(RecvTimeoutError::Disconnected) => Ok(Err(self.closed)),
+            Err(RecvTimeoutError::Disconnected) => Ok(Err(*self.closed)),
         }
     }
 
@@ -48,6 +51,6 @@ impl<B> Pending<B> {
     /// # Errors
     /// The operation failed, as [`crate::Communicator::all_reduce`] does.
     pub fn wait(self) -> Result<B, Error> {
-        self.outcome.recv().unwrap_or(Err(self.closed))
+        self.outcome.recv().unwrap_or_else(|_| Err(*self.closed))
     }
 }

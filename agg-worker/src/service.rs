@@ -1,17 +1,19 @@
-//! The threads behind a communicator: background operations, answers between operations, heartbeats.
+//! The threads behind a communicator besides its keeper: background operations, and answers between operations.
 
+use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use agg_control::Pulse;
 use udp_io::wait_any;
 
 use crate::shared::Shared;
 
 /// How long a thread sleeps at most before it looks whether it is to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often streams are looked after that have no part, or no part any more, in an operation that others run.
+const BESIDES: Duration = Duration::from_millis(5);
 
 /// An operation in the background; it knows its turn.
 pub(crate) type Job = Box<dyn FnOnce(&Shared) + Send>;
@@ -23,20 +25,22 @@ pub(crate) fn run_submitted(shared: &Shared, jobs: &Receiver<Job>) {
     }
 }
 
-/// Answers the aggregator between operations (R-KEEP-1): it may have restarted, and want results that only this rank
-/// still has.
+/// Answers the aggregator where no operation does (R-KEEP-1): it may have restarted, or be another one, and want results
+/// that only this rank still has. Also on streams that have no part in an operation: it may wait for a rank that waits for
+/// just those results.
 pub(crate) fn serve_idle(shared: &Shared) {
-    let ports: Vec<_> = shared.ports.iter().map(Arc::as_ref).collect();
     while !shared.stop.load(Ordering::Relaxed) {
-        if !shared.turns.wait_idle(STOP_INTERVAL) {
-            continue;
-        }
-        match wait_any(&ports, STOP_INTERVAL) {
-            Ok(false) => continue,
-            Ok(true) => {}
-            Err(error) => {
-                tracing::debug!(%error, "cannot wait on the sockets; no answers between operations");
-                return;
+        let pause = if shared.streams.len() > 1 {
+            BESIDES
+        } else {
+            STOP_INTERVAL
+        };
+        if shared.turns.wait_idle(pause) {
+            let place = shared.moves.place();
+            let ports: Vec<_> = place.ports.iter().map(AsRef::as_ref).collect();
+            if let Err(error) = wait_any(&ports, STOP_INTERVAL) {
+                tracing::debug!(%error, "cannot wait on the sockets");
+                std::thread::sleep(BESIDES);
             }
         }
         for stream in &shared.streams {
@@ -50,34 +54,9 @@ pub(crate) fn serve_idle(shared: &Shared) {
                 tracing::debug!(%error, "a socket failed between operations");
             }
         }
-    }
-}
-
-/// Says at intervals that this rank lives, and learns whether the job does.
-pub(crate) fn send_heartbeats(shared: &Shared, interval: Duration) {
-    let mut next = Instant::now();
-    while !shared.stop.load(Ordering::Relaxed) {
-        if Instant::now() < next {
-            std::thread::sleep(STOP_INTERVAL.min(interval));
-            continue;
-        }
-        next = Instant::now() + interval;
-        let progress = shared.progress.load(Ordering::Relaxed);
-        match shared.control.heartbeat(shared.member, progress) {
-            Ok(Pulse::Ok) => {}
-            Ok(Pulse::Reform) => {}
-            Ok(Pulse::Aborted(reason) | Pulse::Excluded(reason)) => {
-                let _ = shared.ended.set(reason.text);
-                return;
-            }
-            Ok(Pulse::UnknownJob) => {
-                let _ = shared
-                    .ended
-                    .set("the aggregator was restarted and does not know the job".into());
-                return;
-            }
-            // The data path finds out by itself whether the aggregator is gone, and says so better.
-            Err(error) => tracing::debug!(%error, "no answer to a heartbeat"),
+        if shared.moves.held().is_some() {
+            // Streams that are held leave packets where they are.
+            shared.moves.wait(BESIDES);
         }
     }
 }

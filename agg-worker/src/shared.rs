@@ -1,166 +1,127 @@
 //! What the threads of one communicator share.
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use agg_control::{ControlClient, ControlError, Member, Pulse};
-use agg_core::{Failure, OpKind, Operation, Tensor, operation};
+use agg_control::{Boundary, ControlError, Member, Pulse};
 
-use crate::Error;
-use crate::element::Element;
-use crate::names::Members;
-use crate::port::WorkerPort;
+use crate::keeper::CALL;
+use crate::moves::Moves;
+use crate::place::Place;
 use crate::stats::Stats;
-use crate::stream::{Stopped, Stream};
-use crate::turns::{Ticket, Turns};
-
-/// How long a call may take that only explains a failure, or tells others of it: the deadline has passed already.
-const EXPLAIN: Duration = Duration::from_secs(1);
+use crate::stream::Stream;
+use crate::turns::Turns;
+use crate::{Config, Error};
 
 pub(crate) struct Shared {
-    pub(crate) world: String,
-    pub(crate) rank: u32,
-    pub(crate) size: u32,
-    pub(crate) lanes: u64,
-    pub(crate) window: u32,
-    pub(crate) data_addr: SocketAddr,
-    pub(crate) control: ControlClient,
+    pub(crate) config: Config,
+    /// The configured aggregators, or the one of this machine.
+    pub(crate) addresses: Vec<String>,
+    /// Why this job moves to no other aggregator, if it does not.
+    pub(crate) immovable: Option<&'static str>,
     pub(crate) member: Member,
-    pub(crate) members: Members,
+    pub(crate) terms: JobTerms,
+    /// An operation fails when no part of its result came for this long.
+    pub(crate) timeout: Duration,
     pub(crate) streams: Vec<Mutex<Stream>>,
-    /// The streams' sockets, to wait on without holding a stream.
-    pub(crate) ports: Vec<Arc<WorkerPort>>,
+    pub(crate) moves: Arc<Moves>,
     pub(crate) turns: Turns,
     /// Threads are to stop.
     pub(crate) stop: AtomicBool,
+    /// This rank has all its results, and only answers others.
+    pub(crate) leaving: AtomicBool,
     /// Why the job was ended from outside, once it was.
     pub(crate) ended: OnceLock<String>,
     /// The first error: every later operation has the same.
     pub(crate) failed: OnceLock<Error>,
-    /// Chunks done, for the heartbeat.
-    pub(crate) progress: AtomicU64,
+    ranks: Mutex<Ranks>,
     pub(crate) totals: Mutex<Totals>,
+}
+
+/// What a job keeps wherever it moves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JobTerms {
+    pub(crate) lanes: u16,
+    pub(crate) window: u16,
+    pub(crate) generations: u16,
+    pub(crate) streams: u16,
+    pub(crate) lost_after: Duration,
 }
 
 #[derive(Default)]
 pub(crate) struct Totals {
-    operations: u64,
-    tensor_bytes: u64,
-    busy: Duration,
+    pub(crate) operations: u64,
+    pub(crate) tensor_bytes: u64,
+    pub(crate) busy: Duration,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Who takes part.
+struct Ranks {
+    live: Vec<u32>,
+    /// Lost, but the operation that ends with them has not been called here yet.
+    lost: Vec<u32>,
+    /// That operation's number.
+    failed_operation: u32,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// Sums `values` over the ranks, in place.
-    pub(crate) fn reduce<E: Element>(&self, turn: Ticket<'_>, values: &mut [E]) -> Result<(), Error> {
-        let operation = Operation {
-            kind: E::SUM,
-            elements: values.len() as u64,
+    pub(crate) fn new(
+        config: Config,
+        addresses: Vec<String>,
+        member: Member,
+        terms: JobTerms,
+        timeout: Duration,
+        moves: Arc<Moves>,
+        streams: Vec<Mutex<Stream>>,
+    ) -> Self {
+        let ranks = Ranks {
+            live: (0..config.size).collect(),
+            lost: Vec::new(),
+            failed_operation: 0,
         };
-        let mut rest = values;
-        let mut parts = Vec::with_capacity(self.streams.len());
-        for stream in 0..self.streams.len() as u64 {
-            let part =
-                operation::stream_part(operation.elements, self.lanes, self.streams.len() as u64, stream);
-            let (part, after) = rest.split_at_mut((part.end - part.start) as usize);
-            parts.push((part.len() as u64, E::tensor(part)));
-            rest = after;
-        }
-        self.run(turn, operation, parts)
-    }
-
-    /// Waits for every rank.
-    pub(crate) fn barrier(&self, turn: Ticket<'_>) -> Result<(), Error> {
-        let parts = (0..self.streams.len())
-            .map(|stream| (u64::from(stream == 0), Tensor::Empty))
-            .collect();
-        self.run(
-            turn,
-            Operation {
-                kind: OpKind::Barrier,
-                elements: 1,
-            },
-            parts,
-        )
-    }
-
-    /// Runs one operation on every stream: the first one here, others that have a part on threads of their own.
-    fn run(
-        &self,
-        turn: Ticket<'_>,
-        operation: Operation,
-        parts: Vec<(u64, Tensor<'_>)>,
-    ) -> Result<(), Error> {
-        if let Some(error) = self.failed.get() {
-            return Err(error.clone());
-        }
-        if let Some(reason) = self.ended.get() {
-            return Err(self.fail(self.ended_error(reason.clone())));
-        }
-        let started = Instant::now();
-        // One stream's failure is the operation's: the others need not wait for their own deadlines.
-        let failed = AtomicBool::new(false);
-        let run = |stream: &Mutex<Stream>, elements, mut tensor: Tensor<'_>| {
-            let mut stream = lock(stream);
-            let done = stream.worker.stats().results;
-            let over = || failed.load(Ordering::Relaxed) || self.ended.get().is_some();
-            let outcome = stream.run(operation, elements, &mut tensor, over);
-            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            self.progress
-                .fetch_add(stream.worker.stats().results - done, Ordering::Relaxed);
-            outcome
-        };
-        let outcome = std::thread::scope(|scope| {
-            let mut parts = self.streams.iter().zip(parts);
-            let first = parts.next();
-            let others: Vec<_> = parts
-                .filter_map(|(stream, (elements, tensor))| {
-                    if elements == 0 {
-                        // Nothing to move, but the operation counts here too (R-OP-1).
-                        return run(stream, 0, tensor).err().map(Err);
-                    }
-                    Some(Ok(scope.spawn(move || run(stream, elements, tensor))))
-                })
-                .collect();
-            let mut outcome = first.map_or(Ok(()), |(stream, (elements, tensor))| {
-                run(stream, elements, tensor)
-            });
-            for other in others {
-                let other = match other {
-                    Ok(thread) => thread.join().unwrap_or(Err(Stopped::Ended)),
-                    Err(stopped) => Err(stopped),
-                };
-                // A failure says more than that another stream was cut short by it.
-                outcome = match (outcome, other) {
-                    (Ok(()) | Err(Stopped::Ended), Err(stopped)) => Err(stopped),
-                    (outcome, _) => outcome,
-                };
-            }
-            outcome
-        });
-        if let Err(stopped) = outcome {
-            // Before the turn is given back, so that the next operation finds it.
-            return Err(self.fail(self.explain(stopped)));
-        }
-        drop(turn);
-        let mut totals = lock(&self.totals);
-        totals.operations += 1;
-        totals.tensor_bytes += if operation.kind == OpKind::Barrier {
-            0
+        let immovable = if config.aggregators.is_empty() {
+            Some("its only aggregator was in rank 0's process")
+        } else if config.policy == agg_control::Policy::All {
+            None
         } else {
-            4 * operation.elements
+            Some("a job under a quorum cannot move to another aggregator: start it again")
         };
-        totals.busy += started.elapsed();
-        Ok(())
+        Self {
+            config,
+            addresses,
+            immovable,
+            member,
+            terms,
+            timeout,
+            streams,
+            moves,
+            turns: Turns::default(),
+            stop: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            ended: OnceLock::new(),
+            failed: OnceLock::new(),
+            ranks: Mutex::new(ranks),
+            totals: Mutex::default(),
+        }
+    }
+
+    /// Nothing more can come of this communicator.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.ended.get().is_some() || self.has_failed()
+    }
+
+    /// The job is over, for a reason from outside.
+    pub(crate) fn end(&self, reason: String) {
+        let _ = self.ended.set(reason); // the first reason counts
     }
 
     /// Remembers the first error and returns it.
-    fn fail(&self, error: Error) -> Error {
+    pub(crate) fn fail(&self, error: Error) -> Error {
         self.failed.get_or_init(|| error).clone()
     }
 
@@ -168,110 +129,40 @@ impl Shared {
         self.failed.get().is_some()
     }
 
-    /// A panic in the caller's buffer: the operation did not take place here, so that this rank is out of step.
-    pub(crate) fn fail_by_panic(&self) -> Error {
-        if !self.has_failed() {
-            self.tell_others("the buffer of a submitted operation panicked");
-        }
-        self.fail(Error::BufferPanicked {
-            world: self.world.clone(),
-            rank: self.rank,
-        })
+    /// The ranks that take part, ascending.
+    pub(crate) fn ranks(&self) -> Vec<u32> {
+        lock(&self.ranks).live.clone()
     }
 
-    /// Ends the job for the other ranks, so that they need not wait for their own deadlines.
-    pub(crate) fn tell_others(&self, reason: &str) {
-        if let Err(error) = self.control.with_timeout(EXPLAIN).abort(self.member, reason) {
-            tracing::debug!(%error, "could not tell the other ranks");
-        }
+    /// The job goes on without some ranks, from a certain operation on.
+    pub(crate) fn lose(&self, boundary: &Boundary) {
+        let mut ranks = lock(&self.ranks);
+        ranks.lost.extend(&boundary.lost);
+        ranks.failed_operation = boundary.failed_operation;
     }
 
-    fn ended_error(&self, reason: String) -> Error {
-        Error::Ended {
-            world: self.world.clone(),
-            rank: self.rank,
-            reason,
-        }
-    }
-
-    /// The error for the caller; the other ranks are told through the control service, and it is asked what it knows.
-    fn explain(&self, stopped: Stopped) -> Error {
-        let failure = match stopped {
-            Stopped::Socket(source) => {
-                return Error::Socket {
-                    world: self.world.clone(),
-                    rank: self.rank,
-                    aggregator: self.data_addr,
-                    source: Arc::new(source),
-                };
-            }
-            Stopped::Ended => {
-                return self.ended_error(
-                    self.ended
-                        .get()
-                        .cloned()
-                        .unwrap_or_else(|| "an operation was cut short".into()),
-                );
-            }
-            Stopped::Failed(failure) => failure,
-        };
-        let text = self.members.describe(&failure);
-        let detail = match failure {
-            Failure::Aborted(_) => self
-                .why_aborted()
-                .map_or_else(String::new, |reason| format!(" ({reason})")),
-            Failure::AggregatorSilent { .. } => self.why_silent(),
-            Failure::Excluded => String::new(),
-            Failure::MembersMissing { .. }
-            | Failure::OthersMissing { .. }
-            | Failure::OperationDiffers { .. }
-            | Failure::ScaleDiffers { .. } => {
-                self.tell_others(&text);
-                String::new()
-            }
-        };
-        Error::Operation {
-            world: self.world.clone(),
-            rank: self.rank,
-            aggregator: self.data_addr,
-            failure: Box::new(failure),
-            text,
-            detail,
+    /// The error of that operation.
+    pub(crate) fn ranks_lost(&self) -> Error {
+        let mut ranks = lock(&self.ranks);
+        let mut lost = std::mem::take(&mut ranks.lost);
+        lost.sort_unstable();
+        lost.dedup();
+        ranks.live.retain(|rank| !lost.contains(rank));
+        Error::RanksLost {
+            world: self.config.world.clone(),
+            rank: self.config.rank,
+            operation: ranks.failed_operation,
+            lost,
+            left: ranks.live.len() as u32,
         }
     }
 
-    /// What the control service says of the job, soon or not at all.
-    fn ask_control(&self) -> Result<Pulse, ControlError> {
-        let progress = self.progress.load(Ordering::Relaxed);
-        self.control
-            .with_timeout(EXPLAIN)
-            .heartbeat(self.member, progress)
-    }
-
-    fn why_aborted(&self) -> Option<String> {
-        match self.ask_control() {
-            Ok(Pulse::Aborted(reason)) => Some(reason.text),
-            Ok(Pulse::Ok | Pulse::UnknownJob | Pulse::Reform | Pulse::Excluded(_)) | Err(_) => None,
-        }
-    }
-
-    /// What else is known of an aggregator that does not answer: packets that the kernel would not send, and whether its
-    /// control service is there.
-    fn why_silent(&self) -> String {
-        let unsent: Vec<_> = self.streams.iter().map(|stream| lock(stream).unsent()).collect();
-        if let Some((count, Some(error))) = unsent.into_iter().find(|(count, _)| *count > 0) {
-            return format!("; the kernel refused {count} packets: {error}");
-        }
-        match self.ask_control() {
-            Ok(Pulse::UnknownJob) => "; it was restarted and does not know the job".into(),
-            Ok(Pulse::Aborted(reason) | Pulse::Excluded(reason)) => {
-                format!("; the job was aborted: {}", reason.text)
-            }
-            Ok(Pulse::Ok | Pulse::Reform) => {
-                "; its control service does answer: does a firewall drop UDP between here and there?".into()
-            }
-            Err(error) => format!("; {error}"),
-        }
+    /// Says that this rank lives, and asks whether the job does; soon or not at all.
+    pub(crate) fn heartbeat(&self, place: &Place) -> Result<Pulse, ControlError> {
+        place
+            .control
+            .with_timeout(CALL)
+            .heartbeat(self.member, self.moves.progress())
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -280,9 +171,10 @@ impl Shared {
             operations: totals.operations,
             tensor_bytes: totals.tensor_bytes,
             busy: totals.busy,
-            lanes: self.lanes as u32,
-            window: self.window,
+            lanes: u32::from(self.terms.lanes),
+            window: u32::from(self.terms.window),
             streams: self.streams.len() as u32,
+            moves: self.moves.generation(),
             ..Stats::default()
         };
         drop(totals);
@@ -296,6 +188,7 @@ impl Shared {
             stats.resends_overtaken += worker.resent_overtaken;
             stats.resends_wanted += worker.resent_wanted;
             stats.results += worker.results;
+            stats.late += worker.late;
             stats.injected_losses += stream.port.lost();
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());

@@ -25,6 +25,10 @@ pub struct Stats {
     pub resends_wanted: u64,
     /// Results taken, one a chunk.
     pub results: u64,
+    /// Of those: sums that do not hold this rank's values, since it was late.
+    pub late: u64,
+    /// Times that the job moved to another aggregator, or came together again.
+    pub moves: u64,
     /// Packets lost by injected faults.
     pub injected_losses: u64,
     /// The smoothed round trip of the first stream.

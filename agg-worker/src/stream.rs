@@ -3,12 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agg_core::worker::StartError;
 use agg_core::{Failure, Nanos, Operation, Tensor};
 use udp_io::{Port, RecvBatch, SendBatch};
 
+use crate::moves::{Moves, Report, Trouble};
+use crate::place::Place;
 use crate::port::WorkerPort;
 use crate::simd::{self, StreamWorker};
 
@@ -19,21 +21,28 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 const TRAINS: usize = 4;
 
 pub(crate) struct Stream {
+    index: usize,
     pub(crate) worker: StreamWorker,
     pub(crate) port: Arc<WorkerPort>,
-    pub(crate) aggregator: SocketAddr,
+    moves: Arc<Moves>,
+    /// Of the place where this stream is.
+    generation: u64,
+    /// Silence for so long is looked into.
+    failover_after: Nanos,
+    aggregator: SocketAddr,
     /// The aggregator's socket is not bound to one address: it may answer from another than it was sent to, whichever its
     /// kernel picks. Its port and the job's key tell its packets then.
     aggregator_has_many_addresses: bool,
     received: RecvBatch,
     sending: SendBatch,
     packet: Box<[u8]>,
-    clock: Instant,
 }
 
 /// Why an operation stopped on a stream.
 pub(crate) enum Stopped {
     Failed(Failure),
+    /// Ranks were lost, and this is the operation that ends with them.
+    Abandoned,
     Ended,
     Socket(io::Error),
 }
@@ -46,27 +55,27 @@ impl From<io::Error> for Stopped {
 
 impl Stream {
     pub(crate) fn new(
+        index: usize,
         worker: StreamWorker,
-        port: Arc<WorkerPort>,
-        aggregator: SocketAddr,
-        aggregator_has_many_addresses: bool,
+        moves: &Arc<Moves>,
         packet_len: usize,
-        clock: Instant,
+        failover_after: Duration,
     ) -> Self {
+        let place = moves.place();
+        let port = Arc::clone(&place.ports[index]);
         Self {
+            index,
+            generation: place.generation,
+            failover_after: u64::try_from(failover_after.as_nanos()).unwrap_or(u64::MAX),
             received: RecvBatch::new(port.udp(), packet_len),
             sending: SendBatch::new(packet_len, TRAINS),
             packet: vec![0; packet_len].into_boxed_slice(),
             worker,
             port,
-            aggregator,
-            aggregator_has_many_addresses,
-            clock,
+            moves: Arc::clone(moves),
+            aggregator: place.shard(index),
+            aggregator_has_many_addresses: place.has_many_addresses,
         }
-    }
-
-    fn now(&self) -> Nanos {
-        self.clock.elapsed().as_nanos() as Nanos
     }
 
     /// Runs an operation to its end. `ended` is asked now and then whether the job is over.
@@ -77,44 +86,106 @@ impl Stream {
         tensor: &mut Tensor<'_>,
         ended: impl Fn() -> bool,
     ) -> Result<(), Stopped> {
+        self.follow();
         self.worker
-            .start(operation, elements, self.now())
+            .start(operation, elements, self.moves.now())
             .map_err(|error| match error {
                 StartError::Failed(failure) => Stopped::Failed(failure),
+                StartError::Abandoned => Stopped::Abandoned,
                 // The caller holds the stream from start to end, so that an operation under way was cut short.
-                StartError::Busy | StartError::Abandoned => Stopped::Ended,
+                StartError::Busy => Stopped::Ended,
             })?;
         while self.worker.is_busy() {
-            self.send_all(tensor)?;
-            let heard = self.receive(tensor)? > 0;
+            let is_held = self.follow();
+            if !self.worker.is_busy() {
+                break;
+            }
+            let heard = if is_held {
+                false
+            } else {
+                self.send_all(tensor)?;
+                self.receive(tensor)? > 0
+            };
             if ended() {
                 return Err(Stopped::Ended);
             }
-            let now = self.now();
+            let now = self.moves.now();
             let due = self.worker.next_timeout().unwrap_or(now);
             if now >= due {
                 self.worker.handle_timeout(now);
+            } else if is_held {
+                self.moves.wait(Duration::from_nanos(due - now).min(LOOK_UP));
             } else if !heard {
                 self.port
                     .wait_readable(Duration::from_nanos(due - now).min(LOOK_UP))?;
+                self.worry();
             }
         }
         match self.worker.failure() {
             Some(failure) => Err(Stopped::Failed(failure)),
+            None if self.worker.was_abandoned() => Err(Stopped::Abandoned),
             None => Ok(()),
         }
     }
 
     /// Takes in what has come between operations, and answers it.
     pub(crate) fn serve(&mut self) -> io::Result<()> {
-        if self.receive(&mut Tensor::Empty)? > 0 {
+        if !self.follow() && self.receive(&mut Tensor::Empty)? > 0 {
             self.send_all(&Tensor::Empty)?;
+            self.worry();
         }
         Ok(())
     }
 
+    /// Moves to where this rank is now. Says how far the stream is if streams are held; returns whether they are.
+    pub(crate) fn follow(&mut self) -> bool {
+        let hold = self.moves.held();
+        if self.moves.generation() != self.generation {
+            let place = self.moves.place();
+            self.adopt(&place);
+        }
+        if let Some(hold) = hold {
+            let report = self.report();
+            self.moves.report(hold, self.index, report);
+        }
+        hold.is_some()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            position: self.worker.position(),
+            epoch: self.worker.epoch(),
+        }
+    }
+
+    fn adopt(&mut self, place: &Place) {
+        self.generation = place.generation;
+        self.aggregator = place.shard(self.index);
+        self.aggregator_has_many_addresses = place.has_many_addresses;
+        let port = &place.ports[self.index];
+        if !Arc::ptr_eq(port, &self.port) {
+            self.received = RecvBatch::new(port.udp(), self.packet.len());
+            self.port = Arc::clone(port);
+        }
+        let boundary = place.boundary_on(self.index);
+        self.worker.rejoin(&place.membership, boundary, self.moves.now());
+    }
+
+    /// Has it looked into if the aggregator is silent or wants a new registration.
+    fn worry(&self) {
+        if self.worker.wants_to_register() {
+            self.moves.raise(Trouble::Reforming, self.generation);
+            return;
+        }
+        let now = self.moves.now();
+        let silent = self.worker.silent_for(now).min(self.moves.unanswered_for(now));
+        if silent > self.failover_after {
+            self.moves.raise(Trouble::Silent, self.generation);
+        }
+    }
+
     fn send_all(&mut self, tensor: &Tensor<'_>) -> io::Result<()> {
-        let now = self.now();
+        let now = self.moves.now();
         while let Some(len) = simd::transmit(&mut self.worker, now, tensor, &mut self.packet) {
             self.port
                 .send(&mut self.sending, self.aggregator, &self.packet[..len])?;
@@ -125,7 +196,7 @@ impl Stream {
     /// Takes in what has come; returns how many packets were the aggregator's.
     fn receive(&mut self, tensor: &mut Tensor<'_>) -> io::Result<usize> {
         self.port.recv(&mut self.received)?;
-        let now = self.now();
+        let now = self.moves.now();
         let mut count = 0;
         for (source, packet) in self.received.packets() {
             let address_matters = !self.aggregator_has_many_addresses;
@@ -133,6 +204,9 @@ impl Stream {
                 simd::handle(&mut self.worker, now, packet, tensor);
                 count += 1;
             }
+        }
+        if count > 0 {
+            self.moves.count(self.index, self.worker.stats().results);
         }
         Ok(count)
     }

@@ -1,0 +1,160 @@
+//! Aggregators and ranks that are killed while tensors are reduced: everything goes on, with the same bits, or ends with an
+//! error in time.
+//!
+//! `TRIBUTARY_FAILOVER_SEEDS=50` runs that many seeds of each test instead of a few.
+
+#[path = "failover/lost_ranks.rs"]
+mod lost_ranks;
+#[path = "failover/server.rs"]
+mod server;
+#[path = "failover/work.rs"]
+mod work;
+
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use agg_worker::Config;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use server::Server;
+use work::{Bits, LANES, WINDOW, Work};
+
+fn seeds(usually: u64) -> Range<u64> {
+    let asked = std::env::var("TRIBUTARY_FAILOVER_SEEDS");
+    0..asked.map_or(usually, |count| count.parse().expect("a number of seeds"))
+}
+
+/// A rank that knows these aggregators.
+fn config(name: &str, work: Work, rank: u32, servers: &[&Server]) -> Config {
+    let world = format!("{name}-{}", work.seed);
+    Config {
+        aggregators: servers.iter().map(|server| server.control.clone()).collect(),
+        lanes: Some(LANES as u32),
+        window: Some(WINDOW as u32),
+        timeout: Duration::from_secs(20),
+        failover_after: Duration::from_millis(300),
+        ..Config::new(world, rank, work.ranks)
+    }
+}
+
+/// Two to four ranks, one or two streams.
+fn work(seed: u64) -> (Work, u16) {
+    let ranks = 2 + (seed % 3) as u32;
+    (Work { seed, ranks }, 1 + (seed / 3 % 2) as u16)
+}
+
+/// The same without an accident: every bit that comes out later is compared with it. And how long it took.
+fn calm(work: Work, shards: u16) -> (Vec<Bits>, Duration) {
+    let server = Server::start(shards);
+    let began = Instant::now();
+    let results = work.run_all(|rank| config("calm", work, rank, &[&server]));
+    assert!(
+        results.iter().all(|bits| *bits == results[0]),
+        "seed {}",
+        work.seed
+    );
+    (results.into_iter().next().unwrap(), began.elapsed())
+}
+
+fn some_time(seed: u64, longest: Duration) -> Duration {
+    SmallRng::seed_from_u64(seed).random_range(Duration::ZERO..longest)
+}
+
+#[test]
+fn reform_1_a_killed_aggregators_stand_by_gives_the_same_bits() {
+    for seed in seeds(3) {
+        let (work, shards) = work(seed);
+        let (expected, duration) = calm(work, shards);
+        let (mut first, second) = (Server::start(shards), Server::start(shards));
+        let configs: Vec<_> = (0..work.ranks)
+            .map(|rank| config("killed", work, rank, &[&first, &second]))
+            .collect();
+        let killed_at = some_time(seed, duration);
+        let began = Instant::now();
+        let killer = thread::spawn(move || {
+            thread::sleep(killed_at);
+            first.kill();
+        });
+        let results = work.run_all(|rank| configs[rank as usize].clone());
+        eprintln!(
+            "seed {seed}: {} ranks, {shards} streams, killed after {killed_at:.1?} of {duration:.1?}, took {:.1?}",
+            work.ranks,
+            began.elapsed()
+        );
+        killer.join().unwrap();
+        assert!(
+            results.iter().all(|bits| *bits == expected),
+            "seed {seed}: other bits"
+        );
+    }
+}
+
+#[test]
+fn reform_1_an_aggregator_restarted_in_place_gives_the_same_bits() {
+    for seed in seeds(3) {
+        let (work, shards) = work(seed);
+        let (expected, duration) = calm(work, shards);
+        let mut server = Server::start(shards);
+        let configs: Vec<_> = (0..work.ranks)
+            .map(|rank| config("restarted", work, rank, &[&server]))
+            .collect();
+        let killed_at = some_time(seed, duration);
+        let began = Instant::now();
+        let killer = thread::spawn(move || {
+            thread::sleep(killed_at);
+            server.kill();
+            thread::sleep(some_time(seed + 1, Duration::from_secs(1)));
+            server.restart();
+            server
+        });
+        let results = work.run_all(|rank| configs[rank as usize].clone());
+        eprintln!(
+            "seed {seed}: killed after {killed_at:.1?}, took {:.1?}",
+            began.elapsed()
+        );
+        killer.join().unwrap();
+        assert!(
+            results.iter().all(|bits| *bits == expected),
+            "seed {seed}: other bits"
+        );
+    }
+}
+
+#[test]
+fn when_every_aggregator_is_dead_an_error_in_time_names_them_all() {
+    let work = Work { seed: 0, ranks: 2 };
+    let (mut first, mut second) = (Server::start(1), Server::start(1));
+    let addresses = [first.control.clone(), second.control.clone()];
+    let timeout = Duration::from_secs(5);
+    let configs: Vec<_> = (0..2)
+        .map(|rank| Config {
+            timeout,
+            ..config("dead", work, rank, &[&first, &second])
+        })
+        .collect();
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        second.kill();
+        first.kill();
+    });
+    let errors = work.on_every_rank(
+        |rank| configs[rank as usize].clone(),
+        move |mut world| {
+            loop {
+                let began = Instant::now();
+                if let Err(error) = work.reduce(&mut world, 7) {
+                    assert!(began.elapsed() < timeout + Duration::from_secs(3), "{error}");
+                    return error.to_string();
+                }
+            }
+        },
+    );
+    killer.join().unwrap();
+    for error in errors {
+        assert!(!error.contains('\n'), "{error}");
+        for address in &addresses {
+            assert!(error.contains(address.as_str()), "{address}: {error}");
+        }
+    }
+}

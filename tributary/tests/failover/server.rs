@@ -1,0 +1,81 @@
+//! Aggregators in processes of their own, which can be killed.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// A `tributary serve`. Killed with this value.
+pub struct Server {
+    child: Child,
+    shards: u16,
+    pub control: String,
+    pub data: String,
+}
+
+impl Server {
+    pub fn start(shards: u16) -> Self {
+        Self::start_at(shards, "127.0.0.1:0", "127.0.0.1:0")
+    }
+
+    fn start_at(shards: u16, control: &str, data: &str) -> Self {
+        let config = std::env::temp_dir().join(format!("tributary-failover-{}.toml", std::process::id()));
+        std::fs::write(&config, "[control]\nlost_after = 3\nheartbeat = 0.5\n").unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tributary"))
+            .args(["serve", "--control-addr", control, "--data-addr", data])
+            .args(["--shards", &shards.to_string(), "--config"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        let summary = loop {
+            let before = said.len();
+            assert!(lines.read_line(&mut said).unwrap() > 0, "no aggregator: {said}");
+            if let Some(summary) = said[before..].strip_prefix("aggregating: ") {
+                break summary.to_owned();
+            }
+        };
+        let verbose = std::env::var_os("TRIBUTARY_FAILOVER_LOG").is_some();
+        thread::spawn(move || {
+            // A full pipe would stop it.
+            for line in lines.by_ref().lines().map_while(Result::ok) {
+                if verbose {
+                    eprintln!("{line}");
+                }
+            }
+        });
+        let after = |word: &str| {
+            let at = summary.find(word).unwrap() + word.len();
+            summary[at..].split([',', ' ']).next().unwrap().to_owned()
+        };
+        Self {
+            shards,
+            control: after("control "),
+            data: after("data "),
+            child,
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Another process on the same ports.
+    pub fn restart(&mut self) {
+        self.kill();
+        let (control, data) = (self.control.clone(), self.data.clone());
+        *self = Self::start_at(self.shards, &control, &data);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
