@@ -150,7 +150,7 @@ fn epoch_3_lost_aggregators_are_refilled_by_members() {
         });
     common::check(300, REGRESSIONS, plan, |plan| {
         let cluster = run(&plan);
-        restored.set(restored.get() + cluster.aggregator.count("slots_restored"));
+        restored.set(restored.get() + cluster.count("slots_restored"));
         restarts.set(restarts.get() + u64::from(cluster.restarts()));
     });
     println!("{} restarts, {} slots restored", restarts.get(), restored.get());
