@@ -69,11 +69,11 @@ impl Cluster {
         let ranks = self.ranks();
         let operations = self.parts[ranks[0]].ends.len();
         for operation in 0..operations {
-            let inputs: Vec<Values> = self.participants(operation);
+            let inputs = self.participants(operation);
             let sum = Values::sum(&inputs, self.site.lanes).bits();
             for rank in &ranks {
                 let end = &self.parts[*rank].ends[operation];
-                if self.lost_with(operation) {
+                if self.was_lost(operation) {
                     assert!(
                         matches!(end, End::Abandoned),
                         "operation {operation}, worker {rank}"

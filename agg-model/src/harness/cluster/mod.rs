@@ -11,7 +11,7 @@ pub use ends::End;
 pub use tree::Tree;
 pub use weather::Weather;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use agg_core::worker::Boundary;
 
@@ -32,8 +32,10 @@ const EPOCH: u32 = 1;
 /// A job and where it runs.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Its aggregators and workers.
+    /// Its aggregators and workers, until it re-forms.
     pub tree: Tree,
+    /// Levels of the trees as which it does.
+    pub levels: u32,
     /// Its number of slots.
     pub window: u16,
     /// Lanes of a chunk.
@@ -88,8 +90,10 @@ pub struct Cluster {
     /// What came of it, chunk by chunk: by slot and round, the result that everybody has.
     results: BTreeMap<(u16, u32), ModelPacket>,
     reforming: Option<Reforming>,
-    /// The operations that ended with a rank that was lost.
-    lost_operations: BTreeSet<usize>,
+    /// The ranks that were lost, and the operation that each took along.
+    losses: BTreeMap<usize, usize>,
+    /// When a worker is to be lost.
+    to_lose: Option<(u64, usize)>,
     /// What aggregators counted that are no more.
     counted: BTreeMap<&'static str, u64>,
     /// Added to the way of each packet from and to a worker, in ns.
@@ -113,6 +117,7 @@ impl Cluster {
     ) -> Self {
         Self::at(Site {
             tree: Tree::flat(0..workers),
+            levels: 1,
             window,
             lanes,
             first_chunk,
@@ -133,7 +138,8 @@ impl Cluster {
             parts: vec![Part::default(); ranks],
             results: BTreeMap::new(),
             reforming: None,
-            lost_operations: BTreeSet::new(),
+            losses: BTreeMap::new(),
+            to_lose: None,
             counted: BTreeMap::new(),
             delays: BTreeMap::new(),
             random: Random::new(site.seed),
@@ -194,6 +200,11 @@ impl Cluster {
         self.delays.insert(rank, ns);
     }
 
+    /// At this time, in ns, this worker is lost for good.
+    pub fn lose_at(&mut self, time: u64, rank: usize) {
+        self.to_lose = Some((time, rank));
+    }
+
     /// Until nobody has anything to do.
     fn advance(&mut self) {
         while self.drain() {
@@ -252,6 +263,14 @@ impl Cluster {
         if self.restarts < weather.restarts && self.random.permille(weather.restart) {
             self.restarts += 1;
             self.restart();
+        }
+        if let Some((_, rank)) = self.to_lose.take_if(|(time, _)| self.now >= *time)
+            && self.reforming.is_none()
+        {
+            self.lose(rank);
+        }
+        if self.is_silent() {
+            return;
         }
         let Some(at) = self.nodes.get_mut(node) else {
             return;

@@ -20,6 +20,8 @@ pub(super) struct Reforming {
     positions: BTreeMap<usize, (u32, u64)>,
     /// Whether the job shrinks.
     shrinks: bool,
+    /// Whether aggregators are gone, rather than that they refuse.
+    gone: bool,
     /// The workers that have their new place.
     placed: BTreeSet<usize>,
 }
@@ -48,20 +50,25 @@ impl Cluster {
         if self.nodes.len() == 1 && self.site.silent_restarts {
             self.build(self.highest_epoch() + 1);
         } else if self.reforming.is_none() {
-            let tree = self.site.tree.clone();
+            let levels = 1 + self.random.below(u64::from(self.site.levels)) as u32;
+            let tree = Tree::random(&self.ranks(), levels, &mut self.random);
             self.reform(tree, false);
         }
     }
 
-    /// The job re-forms as another tree of the same workers.
-    pub fn move_to(&mut self, tree: Tree) {
-        self.reform(tree, false);
+    /// A rank is lost for good, and the job goes on without it.
+    pub(super) fn lose(&mut self, rank: usize) {
+        self.homes.remove(&rank);
+        self.parts[rank].ahead.clear();
+        let levels = 1 + self.random.below(u64::from(self.site.levels)) as u32;
+        let tree = Tree::random(&self.ranks(), levels, &mut self.random);
+        self.reform(tree, true);
     }
 
-    /// A rank is lost for good, and the job goes on without it.
-    pub fn lose(&mut self, rank: usize, tree: Tree) {
-        self.homes.remove(&rank);
-        self.reform(tree, true);
+    /// Whether aggregators say nothing at all.
+    pub(super) fn is_silent(&self) -> bool {
+        let gone = |reforming: &Reforming| reforming.gone && reforming.tree.is_some();
+        self.reforming.as_ref().is_some_and(gone)
     }
 
     fn reform(&mut self, tree: Tree, shrinks: bool) {
@@ -74,6 +81,7 @@ impl Cluster {
         self.reforming = Some(Reforming {
             tree: Some(tree),
             shrinks,
+            gone: self.random.permille(300),
             ..Reforming::default()
         });
     }
@@ -107,7 +115,11 @@ impl Cluster {
         });
         self.site.tree = reforming.tree.take().expect("taken once");
         if let Some(boundary) = boundary {
-            self.lost_operations.insert(boundary.operation as usize);
+            for rank in 0..self.workers.len() {
+                if !self.homes.contains_key(&rank) {
+                    self.losses.entry(rank).or_insert(boundary.operation as usize);
+                }
+            }
         }
         self.build(self.highest_epoch() + 1);
         for rank in self.ranks() {
@@ -127,17 +139,15 @@ impl Cluster {
     }
 
     /// Whether an operation ended with a rank that was lost.
-    pub(super) fn lost_with(&self, operation: usize) -> bool {
-        self.lost_operations.contains(&operation)
+    pub(super) fn was_lost(&self, operation: usize) -> bool {
+        self.losses.values().any(|lost| *lost == operation)
     }
 
     /// What those began to reduce that were in the job when an operation began.
     pub(super) fn participants(&self, operation: usize) -> Vec<Values> {
-        let lost_before = self.lost_operations.range(..operation).next().is_some();
         let inputs = self.parts.iter().enumerate().filter_map(|(rank, part)| {
-            let begun = part.begun.get(operation)?;
-            let takes_part = !lost_before || self.homes.contains_key(&rank);
-            takes_part.then(|| begun.clone())
+            let takes_part = self.losses.get(&rank).is_none_or(|lost| operation <= *lost);
+            takes_part.then(|| part.begun.get(operation).cloned())?
         });
         inputs.collect()
     }
