@@ -80,6 +80,9 @@ where
             state.present = None;
         }
         if let Some(boundary) = boundary {
+            // One that is still ahead here has ended for others: both operations end.
+            let ahead = self.boundary.map(|_| self.ends_from);
+            self.ends_from = ahead.unwrap_or(boundary.operation).min(boundary.operation);
             self.boundary = Some(boundary);
             let next = boundary.operation.wrapping_add(1);
             if self.next_op == next {
@@ -103,7 +106,23 @@ where
         }
     }
 
-    pub(super) fn pass_boundary(&mut self) {
+    /// Whether the operation that would start now ends without a result (R-REFORM-3); then it has done so.
+    pub(super) fn ends_at_once(&mut self) -> bool {
+        let Some(boundary) = self.boundary else {
+            return false;
+        };
+        if !(self.ends_from..=boundary.operation).contains(&self.next_op) {
+            return false;
+        }
+        if self.next_op == boundary.operation {
+            self.pass_boundary();
+        } else {
+            self.next_op = self.next_op.wrapping_add(1);
+        }
+        true
+    }
+
+    fn pass_boundary(&mut self) {
         if let Some(boundary) = self.boundary.take() {
             self.next_op = boundary.operation.wrapping_add(1);
             self.next_chunk = boundary.next_chunk;

@@ -132,8 +132,9 @@ pub struct Worker<S, V> {
     heard_at: Nanos,
     /// The aggregator wants the members to register again.
     reform: bool,
-    /// An operation that was not started yet, and ends when it is.
+    /// An operation that was not started yet, and ends when it is, as do those from `ends_from` on.
     boundary: Option<Boundary>,
+    ends_from: u32,
     abandoned: bool,
     failure: Option<Failure>,
     stats: WorkerStats,
@@ -174,6 +175,7 @@ where
             heard_at: 0,
             reform: false,
             boundary: None,
+            ends_from: 0,
             abandoned: false,
             failure: None,
             stats: WorkerStats::default(),
@@ -190,11 +192,7 @@ where
             return Err(StartError::Busy);
         }
         self.abandoned = false;
-        if self
-            .boundary
-            .is_some_and(|boundary| boundary.operation == self.next_op)
-        {
-            self.pass_boundary();
+        if self.ends_at_once() {
             return Err(StartError::Abandoned);
         }
         let lanes = self.config.lanes.count() as u64;
