@@ -27,6 +27,7 @@ use self::job::{Job, lost::Loss};
 pub(crate) use self::tickets::Ticket;
 use self::tickets::Tickets;
 pub(crate) use self::upstream::{Accepted, Answer, Ask};
+pub(crate) use self::upward::PARENTS_TURN;
 use self::world::{Seat, World};
 use crate::config::ControlConfig;
 use crate::messages::{Description, Left, Member, Pulse, Registered, Registration, Status};

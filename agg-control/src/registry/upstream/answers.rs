@@ -1,18 +1,15 @@
 //! What follows from the parent's answers.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Accepted, Answer, Ask};
 use crate::messages::{Member, Policy, Pulse, Registered};
 use crate::plane::{AbortKind, AbortReason, JobSpec, ParentSpec};
 use crate::refusal::{NOT_A_MEMBER, RANKS_MISSING, Refusal, SUPERSEDED};
-use crate::registry::upward::Upstream;
+use crate::registry::upward::{PARENTS_TURN, Upstream};
 use crate::registry::world::{Seat, World};
 use crate::registry::{Registry, member_specs};
-
-/// Ranks whose deadline is this near are told what the parent says of the ranks that are missing.
-const NEAR: Duration = Duration::from_millis(250);
 
 impl Registry {
     /// The parent's answer to the registration of this version of a world. An acceptance counts whatever the version:
@@ -228,7 +225,7 @@ impl Registry {
         if missing {
             let late: Vec<_> = world
                 .waiting_seats()
-                .filter(|seat| seat.deadline <= now + NEAR)
+                .filter(|seat| seat.deadline <= now + PARENTS_TURN)
                 .filter_map(|seat| seat.ticket)
                 .collect();
             let all_wait = world.waiting_seats().count() > late.len();

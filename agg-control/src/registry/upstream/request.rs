@@ -1,7 +1,7 @@
 //! The registration that stands for all ranks below.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::messages::{Registration, Resume};
 use crate::plane::Uplink;
@@ -74,7 +74,7 @@ impl Registry {
             on_lost: common.on_lost,
             weight: common.weight,
             priority: common.priority,
-            wait: deadline.saturating_duration_since(now),
+            wait: round_up(deadline.saturating_duration_since(now)),
             resume: self.upstream_resume(world),
         })
     }
@@ -106,4 +106,11 @@ impl Registry {
         };
         Some(Resume { epoch, ..resume })
     }
+}
+
+/// The parent's refusal shows it: 30 s, not 29.98 s.
+fn round_up(wait: Duration) -> Duration {
+    const STEP: u128 = 100;
+    let steps = wait.as_millis().div_ceil(STEP).max(1);
+    Duration::from_millis((steps * STEP) as u64) // bounded by `longest_wait`
 }
