@@ -281,6 +281,22 @@ fn a_root_that_restarts_gets_its_job_back() {
 }
 
 #[test]
+fn a_leaf_that_shuts_down_says_so() {
+    let mut tree = Tree::grow();
+    let ranks = tree.start(OnLost::Abort);
+    tree.leaves.remove(0).server.shutdown();
+    let mut reason = None;
+    eventually("rank 2 learns it", || {
+        ranks[3].pulse().unwrap();
+        if let Pulse::Aborted(why) = ranks[2].pulse().unwrap() {
+            reason = Some(why);
+        }
+        reason.is_some()
+    });
+    assert_eq!(reason.unwrap().kind, AbortKind::Shutdown);
+}
+
+#[test]
 fn a_root_that_stays_away_ends_the_job() {
     let tree = Tree::grow();
     let ranks = tree.start(OnLost::Abort);

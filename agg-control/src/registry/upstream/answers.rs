@@ -7,6 +7,7 @@ use super::{Accepted, Answer, Ask};
 use crate::messages::{Member, Policy, Pulse, Registered};
 use crate::plane::{AbortKind, AbortReason, JobSpec, ParentSpec};
 use crate::refusal::{NOT_A_MEMBER, RANKS_MISSING, Refusal, SUPERSEDED};
+use crate::registry::job::one_line;
 use crate::registry::upward::{PARENTS_TURN, Upstream};
 use crate::registry::world::{Seat, World};
 use crate::registry::{Registry, member_specs};
@@ -70,6 +71,8 @@ impl Registry {
         let Some(world) = self.worlds.remove(name) else {
             return self.formed_again(&accepted, now);
         };
+        let at_home = world.reform.as_ref().filter(|reform| reform.at_home);
+        let at_home = at_home.is_some_and(|reform| reform.key == terms.key);
         let member = Member {
             key: terms.key,
             rank: own.first().copied().unwrap_or(0),
@@ -85,7 +88,10 @@ impl Registry {
         }
         let strangers = here.difference(&own).copied().collect();
         let seats = self.leave_out(name, world.into_seats(), &strangers);
-        let spec = self.local_spec(name, &seats, &accepted);
+        let spec = match self.jobs.get(&terms.key) {
+            Some(job) if !at_home => Err(job.refuse_key(name)),
+            _ => self.local_spec(name, &seats, &accepted),
+        };
         let upstream = Upstream {
             member,
             epoch: terms.epoch,
@@ -104,10 +110,10 @@ impl Registry {
                 kind: AbortKind::Reported,
                 text: format!("a child aggregator could not take part: {refusal}"),
             };
-            if let Some(job) = self.jobs.get_mut(&terms.key) {
+            if let Some(job) = self.jobs.get_mut(&terms.key).filter(|_| at_home) {
                 job.upstream = None;
+                job.end(reason.clone(), &*self.plane, now);
             }
-            self.end_job(terms.key, reason.clone(), now);
             self.parting.push(Ask::Abort { member, reason });
         }
     }
@@ -219,7 +225,7 @@ impl Registry {
         let missing = word == RANKS_MISSING;
         let refusal = Refusal::ParentRefused {
             parent,
-            message,
+            message: one_line(&message),
             missing,
         };
         if missing {

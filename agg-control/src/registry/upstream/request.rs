@@ -81,10 +81,13 @@ impl Registry {
 
     /// A job that re-forms keeps its slots; a window that was asked for may take what is free.
     fn slot_memory_for(&self, name: &str, world: &World) -> u64 {
-        let free = self.plane.free_memory();
+        let children = world
+            .waiting_seats()
+            .filter_map(|seat| seat.applicant.slot_memory);
+        let free = children.fold(self.plane.free_memory(), u64::min);
         let reform = world.reform.as_ref().filter(|reform| reform.at_home);
         if let Some(job) = reform.and_then(|reform| self.jobs.get(&reform.key)) {
-            return free.max(job.spec().memory_per_shard());
+            return job.spec().memory_per_shard();
         }
         match world.common().and_then(|common| common.window) {
             Some(_) => free,
