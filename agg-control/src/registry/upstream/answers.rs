@@ -88,6 +88,10 @@ impl Registry {
         }
         let strangers = here.difference(&own).copied().collect();
         let seats = self.leave_out(name, world.into_seats(), &strangers);
+        if seats.iter().all(|seat| seat.ticket.is_none()) {
+            // Only ranks that have left are counted to this aggregator.
+            return self.abandon(at_home.then_some(terms.key), member);
+        }
         let spec = match self.jobs.get(&terms.key) {
             Some(job) if !at_home => Err(job.refuse_key(name)),
             _ => self.local_spec(name, &seats, &accepted),
@@ -164,6 +168,14 @@ impl Registry {
         seats.retain(|seat| !seat.applicant.ranks.is_empty());
         seats.sort_by_key(|seat| seat.applicant.rank());
         seats
+    }
+
+    /// Nobody is here any more who takes part in the job.
+    fn abandon(&mut self, key: Option<u64>, member: Member) {
+        if let Some(mut job) = key.and_then(|key| self.jobs.remove(&key)) {
+            job.release(&*self.plane);
+        }
+        self.parting.push(Ask::Leave { member });
     }
 
     fn make_room_for(&mut self, name: &str, key: u64) -> Result<(), Refusal> {
