@@ -11,10 +11,11 @@ mod server;
 mod work;
 
 use std::ops::Range;
-use std::thread;
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use agg_worker::Config;
+use agg_worker::{Config, Policy};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use server::Server;
@@ -47,14 +48,29 @@ fn work(seed: u64) -> (Work, u16) {
 /// The same without an accident: every bit that comes out later is compared with it. And how long it took.
 fn calm(work: Work, shards: u16) -> (Vec<Bits>, Duration) {
     let server = Server::start(shards);
-    let began = Instant::now();
-    let results = work.run_all(|rank| config("calm", work, rank, &[&server]));
+    let (clock, all_here) = at_the_start(work, Instant::now);
+    let results = work.run_all(&all_here, |rank| config("calm", work, rank, &[&server]));
+    let duration = clock.join().unwrap().elapsed();
     assert!(
         results.iter().all(|bits| *bits == results[0]),
         "seed {}",
         work.seed
     );
-    (results.into_iter().next().unwrap(), began.elapsed())
+    (results.into_iter().next().unwrap(), duration)
+}
+
+/// Runs something when all ranks are there.
+fn at_the_start<T: Send + 'static>(
+    work: Work,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> (JoinHandle<T>, Arc<Barrier>) {
+    let all_here = Arc::new(Barrier::new(work.ranks as usize + 1));
+    let here = Arc::clone(&all_here);
+    let running = thread::spawn(move || {
+        here.wait();
+        run()
+    });
+    (running, all_here)
 }
 
 fn some_time(seed: u64, longest: Duration) -> Duration {
@@ -72,11 +88,11 @@ fn reform_1_a_killed_aggregators_stand_by_gives_the_same_bits() {
             .collect();
         let killed_at = some_time(seed, duration);
         let began = Instant::now();
-        let killer = thread::spawn(move || {
+        let (killer, all_here) = at_the_start(work, move || {
             thread::sleep(killed_at);
             first.kill();
         });
-        let results = work.run_all(|rank| configs[rank as usize].clone());
+        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
         eprintln!(
             "seed {seed}: {} ranks, {shards} streams, killed after {killed_at:.1?} of {duration:.1?}, took {:.1?}",
             work.ranks,
@@ -101,14 +117,14 @@ fn reform_1_an_aggregator_restarted_in_place_gives_the_same_bits() {
             .collect();
         let killed_at = some_time(seed, duration);
         let began = Instant::now();
-        let killer = thread::spawn(move || {
+        let (killer, all_here) = at_the_start(work, move || {
             thread::sleep(killed_at);
             server.kill();
             thread::sleep(some_time(seed + 1, Duration::from_secs(1)));
             server.restart();
             server
         });
-        let results = work.run_all(|rank| configs[rank as usize].clone());
+        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
         eprintln!(
             "seed {seed}: killed after {killed_at:.1?}, took {:.1?}",
             began.elapsed()
@@ -156,5 +172,43 @@ fn when_every_aggregator_is_dead_an_error_in_time_names_them_all() {
         for address in &addresses {
             assert!(error.contains(address.as_str()), "{address}: {error}");
         }
+    }
+}
+
+#[test]
+fn quorum_6_a_job_under_a_quorum_says_that_it_cannot_move() {
+    let work = Work { seed: 0, ranks: 3 };
+    let (mut first, second) = (Server::start(1), Server::start(1));
+    let configs: Vec<_> = (0..work.ranks)
+        .map(|rank| Config {
+            timeout: Duration::from_secs(3),
+            policy: Policy::Quorum {
+                members: 2,
+                grace: Duration::from_millis(1),
+                history_bytes: 1 << 20,
+            },
+            ..config("quorum", work, rank, &[&first, &second])
+        })
+        .collect();
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        first.kill();
+    });
+    let errors = work.on_every_rank(
+        |rank| configs[rank as usize].clone(),
+        move |mut world| {
+            loop {
+                if let Err(error) = work.reduce(&mut world, 7) {
+                    return error.to_string();
+                }
+            }
+        },
+    );
+    killer.join().unwrap();
+    for error in errors {
+        assert!(
+            error.contains("under a quorum cannot move") && !error.contains('\n'),
+            "{error}"
+        );
     }
 }
