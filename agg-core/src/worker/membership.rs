@@ -80,6 +80,11 @@ where
             state.present = None;
         }
         if let Some(boundary) = boundary {
+            // Members were lost again before the operation was started that ends with the first ones: both end.
+            let pending = self.boundary.is_some() && self.abandoned_from < boundary.operation;
+            if !pending {
+                self.abandoned_from = boundary.operation;
+            }
             self.boundary = Some(boundary);
             let next = boundary.operation.wrapping_add(1);
             if self.next_op == next {
@@ -103,10 +108,109 @@ where
         }
     }
 
-    pub(super) fn pass_boundary(&mut self) {
+    /// Whether the next operation is one that ends without a result. It has ended then.
+    pub(super) fn abandons_next(&mut self) -> bool {
+        let Some(boundary) = self.boundary else {
+            return false;
+        };
+        if !(self.abandoned_from..=boundary.operation).contains(&self.next_op) {
+            return false;
+        }
+        if self.next_op == boundary.operation {
+            self.pass_boundary();
+        } else {
+            self.next_op += 1;
+        }
+        true
+    }
+
+    fn pass_boundary(&mut self) {
         if let Some(boundary) = self.boundary.take() {
             self.next_op = boundary.operation.wrapping_add(1);
             self.next_chunk = boundary.next_chunk;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::{StartError, WorkerConfig};
+    use crate::{Lanes, OpKind, Operation, Policy};
+
+    const ONE: Operation = Operation {
+        kind: OpKind::SumI32,
+        elements: 1,
+    };
+
+    fn worker() -> Worker<[SlotState; 2], [i32; 32]> {
+        let config = WorkerConfig {
+            key: 1,
+            epoch: Epoch(1),
+            member: 0,
+            members: 3,
+            workers: 3,
+            lanes: Lanes::from_count(16).unwrap(),
+            window: 2,
+            policy: Policy::All,
+            timeout: 1000,
+            first_chunk: 0,
+        };
+        Worker::new(config, core::array::from_fn(|_| SlotState::default()), [0; 32]).unwrap()
+    }
+
+    fn place(epoch: u32, workers: u8) -> Membership {
+        Membership {
+            epoch: Epoch(epoch),
+            member: 0,
+            members: workers,
+            workers: u32::from(workers),
+        }
+    }
+
+    fn boundary(operation: u32, next_chunk: u64) -> Option<Boundary> {
+        Some(Boundary {
+            operation,
+            next_chunk,
+        })
+    }
+
+    #[test]
+    fn reform_3_what_is_under_way_at_the_boundary_ends_and_the_next_goes_on() {
+        let mut worker = worker();
+        worker.start(ONE, 1, 0).unwrap();
+        worker.rejoin(&place(2, 2), boundary(0, 5), 0);
+        assert!(!worker.is_busy() && worker.was_abandoned());
+        assert_eq!(
+            (worker.position().operations, worker.position().next_chunk),
+            (1, 5)
+        );
+        worker.start(ONE, 1, 0).unwrap();
+        assert!(worker.is_busy() && !worker.was_abandoned());
+    }
+
+    /// A rank that computes for long while members are lost one after the other.
+    #[test]
+    fn reform_3_boundaries_that_were_not_reached_yet_add_up() {
+        let mut worker = worker();
+        worker.rejoin(&place(2, 2), boundary(0, 5), 0);
+        worker.rejoin(&place(3, 2), None, 0);
+        worker.rejoin(&place(4, 1), boundary(1, 9), 0);
+        for _ in 0..2 {
+            assert_eq!(worker.start(ONE, 1, 0), Err(StartError::Abandoned));
+        }
+        worker.start(ONE, 1, 0).unwrap();
+        assert_eq!(
+            (worker.position().operations, worker.position().next_chunk),
+            (2, 10)
+        );
+    }
+
+    #[test]
+    fn reform_3_an_operation_before_the_boundary_goes_on() {
+        let mut worker = worker();
+        worker.start(ONE, 1, 0).unwrap();
+        worker.rejoin(&place(2, 2), boundary(1, 5), 0);
+        assert!(worker.is_busy() && !worker.was_abandoned());
     }
 }

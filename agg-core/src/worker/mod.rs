@@ -132,8 +132,10 @@ pub struct Worker<S, V> {
     heard_at: Nanos,
     /// The aggregator wants the members to register again.
     reform: bool,
-    /// An operation that was not started yet, and ends when it is.
+    /// Operations that were not started yet, and end when they are: up to the boundary's,
     boundary: Option<Boundary>,
+    /// from this one on.
+    abandoned_from: u32,
     abandoned: bool,
     failure: Option<Failure>,
     stats: WorkerStats,
@@ -174,6 +176,7 @@ where
             heard_at: 0,
             reform: false,
             boundary: None,
+            abandoned_from: 0,
             abandoned: false,
             failure: None,
             stats: WorkerStats::default(),
@@ -190,11 +193,7 @@ where
             return Err(StartError::Busy);
         }
         self.abandoned = false;
-        if self
-            .boundary
-            .is_some_and(|boundary| boundary.operation == self.next_op)
-        {
-            self.pass_boundary();
+        if self.abandons_next() {
             return Err(StartError::Abandoned);
         }
         let lanes = self.config.lanes.count() as u64;
