@@ -162,10 +162,12 @@ fn attempt(shared: &Shared, place: &Place, index: usize, resume: &Resume) -> Res
     Ok(Place::new(place.generation + 1, index, arrival, registered))
 }
 
-/// How long others may take to come to the same aggregator. Not all of an operation's time: if ranks went to different ones
-/// there must be some left for the next.
+/// How long others may take to come to the same aggregator. Not all of an operation's time: if ranks went to different ones,
+/// as when one has only stalled, they must find together before an operation's deadline, or before they count as lost.
 fn wait(shared: &Shared) -> Duration {
-    let wait = (shared.timeout / 2).max(SHORTEST_WAIT);
+    let wait = (shared.timeout / 2)
+        .min(shared.terms.lost_after / 2)
+        .max(SHORTEST_WAIT);
     match shared.config.on_lost {
         OnLost::Abort => wait,
         // Long enough to be there when the aggregator gives a rank up.

@@ -19,6 +19,7 @@ use agg_worker::{Config, Policy};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use server::Server;
+use udp_io::{FaultConfig, Probability};
 use work::{Bits, LANES, WINDOW, Work};
 
 fn seeds(usually: u64) -> Range<u64> {
@@ -35,6 +36,12 @@ fn config(name: &str, work: Work, rank: u32, servers: &[&Server]) -> Config {
         window: Some(WINDOW as u32),
         timeout: Duration::from_secs(20),
         failover_after: Duration::from_millis(300),
+        // Every other one loses packets, too.
+        faults: FaultConfig {
+            loss: Probability::new(if work.seed % 2 == 1 { 0.005 } else { 0.0 }).unwrap(),
+            seed: work.seed,
+            ..FaultConfig::default()
+        },
         ..Config::new(world, rank, work.ranks)
     }
 }
@@ -130,6 +137,70 @@ fn reform_1_an_aggregator_restarted_in_place_gives_the_same_bits() {
             began.elapsed()
         );
         killer.join().unwrap();
+        assert!(
+            results.iter().all(|bits| *bits == expected),
+            "seed {seed}: other bits"
+        );
+    }
+}
+
+/// There and back: the second aggregator is lost when the first is there again.
+#[test]
+fn reform_1_a_job_moves_as_often_as_it_must() {
+    for seed in seeds(2) {
+        let (work, shards) = work(seed);
+        let (expected, duration) = calm(work, shards);
+        let (mut first, mut second) = (Server::start(shards), Server::start(shards));
+        let configs: Vec<_> = (0..work.ranks)
+            .map(|rank| config("back", work, rank, &[&first, &second]))
+            .collect();
+        let killed_at = some_time(seed, duration / 2);
+        let began = Instant::now();
+        let (killer, all_here) = at_the_start(work, move || {
+            thread::sleep(killed_at);
+            first.kill();
+            thread::sleep(some_time(seed + 1, Duration::from_secs(1)));
+            second.kill();
+            first.restart();
+            (first, second)
+        });
+        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
+        eprintln!(
+            "seed {seed}: killed after {killed_at:.1?}, took {:.1?}",
+            began.elapsed()
+        );
+        killer.join().unwrap();
+        assert!(
+            results.iter().all(|bits| *bits == expected),
+            "seed {seed}: other bits"
+        );
+    }
+}
+
+/// It comes back while ranks have left it or are about to, and knows nothing of that.
+#[test]
+fn reform_2_an_aggregator_that_stalls_and_comes_back_changes_no_bit() {
+    for seed in seeds(2) {
+        let (work, shards) = work(seed);
+        let (expected, duration) = calm(work, shards);
+        let (first, second) = (Server::start(shards), Server::start(shards));
+        let configs: Vec<_> = (0..work.ranks)
+            .map(|rank| config("stall", work, rank, &[&first, &second]))
+            .collect();
+        let stalls_at = some_time(seed, duration);
+        let time = some_time(seed + 1, Duration::from_secs(3));
+        let began = Instant::now();
+        let (staller, all_here) = at_the_start(work, move || {
+            thread::sleep(stalls_at);
+            first.stall(time);
+            first
+        });
+        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
+        eprintln!(
+            "seed {seed}: stalls after {stalls_at:.1?} for {time:.1?}, took {:.1?}",
+            began.elapsed()
+        );
+        staller.join().unwrap();
         assert!(
             results.iter().all(|bits| *bits == expected),
             "seed {seed}: other bits"

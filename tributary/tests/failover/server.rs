@@ -2,7 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A `tributary serve`. Killed with this value.
 pub struct Server {
@@ -18,7 +22,10 @@ impl Server {
     }
 
     fn start_at(shards: u16, control: &str, data: &str) -> Self {
-        let config = std::env::temp_dir().join(format!("tributary-failover-{}.toml", std::process::id()));
+        static CONFIGS: AtomicU32 = AtomicU32::new(0);
+        let number = CONFIGS.fetch_add(1, Ordering::Relaxed);
+        let config = format!("tributary-failover-{}-{number}.toml", std::process::id());
+        let config = std::env::temp_dir().join(config);
         std::fs::write(&config, "[control]\nlost_after = 3\nheartbeat = 0.5\n").unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_tributary"))
             .args(["serve", "--control-addr", control, "--data-addr", data])
@@ -38,6 +45,7 @@ impl Server {
                 break summary.to_owned();
             }
         };
+        std::fs::remove_file(&config).unwrap();
         let verbose = std::env::var_os("TRIBUTARY_FAILOVER_LOG").is_some();
         thread::spawn(move || {
             // A full pipe would stop it.
@@ -63,6 +71,14 @@ impl Server {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// SIGSTOP, and SIGCONT after a while.
+    pub fn stall(&self, time: Duration) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::STOP).unwrap();
+        thread::sleep(time);
+        kill_process(pid, Signal::CONT).unwrap();
     }
 
     /// Another process on the same ports.

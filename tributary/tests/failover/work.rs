@@ -65,7 +65,11 @@ impl Work {
         let rank = world.rank();
         if self.is_float(operation) {
             let mut values = self.floats(operation, rank);
-            world.all_reduce(&mut values)?;
+            if operation % 8 == 1 {
+                values = world.submit(values).wait()?;
+            } else {
+                world.all_reduce(&mut values)?;
+            }
             return Ok(values.into_iter().map(f32::to_bits).collect());
         }
         let mut values = self.integers(operation, rank);
