@@ -5,10 +5,10 @@ use std::hint::black_box;
 
 use agg_core::slot::{Arrival, Head};
 use agg_core::wire::{HEADER_LEN, Header, packet_len};
-use agg_core::{Aggregator, Counter, Endpoint, Lanes, MAX_MEMBERS, MemberSet, Verdict};
+use agg_core::{Aggregator, Counter, Endpoint, Job, Lanes, MAX_MEMBERS, Verdict};
 use benches::cpu_time::{self, CpuTime};
 use benches::isa::{Isa, Work};
-use benches::packets::{EPOCH, KEY, endpoint, header, job, packet};
+use benches::packets::{KEY, endpoint, header, job, packet, running};
 use benches::place::Place;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 
@@ -21,6 +21,8 @@ const LAST: u8 = MAX_MEMBERS as u8 - 1;
 /// An aggregator and the packets that one iteration hands to it.
 struct Traffic {
     aggregator: Aggregator<Box<[Head]>, Box<[i32]>>,
+    /// What the aggregator knows of the job, for the merge alone.
+    job: Job,
     packets: Vec<(Vec<u8>, Endpoint)>,
     /// What each slot is put back to before an iteration, so that every iteration does the same.
     before: Vec<Head>,
@@ -31,11 +33,12 @@ impl Traffic {
     fn new(window: u16) -> Self {
         let heads = usize::from(window) * 2;
         let memory = (vec![Head::VACANT; heads].into(), vec![0; heads * N].into());
-        let mut aggregator = Aggregator::new(EPOCH, memory.0, memory.1);
+        let mut aggregator = Aggregator::new(memory.0, memory.1);
         aggregator.admit(&job(Lanes::L352, window)).expect("the job fits");
         let before = vec![Head::VACANT; heads];
         Self {
             aggregator,
+            job: running(window),
             packets: Vec::new(),
             before,
             out: vec![0; packet_len(N)],
@@ -82,6 +85,7 @@ impl Work for Handle<'_> {
             packets,
             before,
             out,
+            ..
         } = &mut *self.0;
         aggregator.memory_mut().0.clone_from_slice(before);
         for (packet, source) in packets.iter() {
@@ -98,6 +102,7 @@ impl Work for Merge<'_> {
     fn work(&mut self) {
         let Traffic {
             aggregator,
+            job,
             packets,
             before,
             ..
@@ -105,7 +110,7 @@ impl Work for Merge<'_> {
         let (heads, values) = aggregator.memory_mut();
         heads.clone_from_slice(before);
         for ((packet, _), header) in packets.iter().zip(&self.1) {
-            accept(&mut heads[1], &mut values[N..], header, black_box(packet));
+            accept(&mut heads[1], &mut values[N..], job, header, black_box(packet));
         }
     }
 }
@@ -147,6 +152,7 @@ impl Work for HandleMany<'_> {
                     packets,
                     before,
                     out,
+                    ..
                 },
             fronts,
             ..
@@ -169,6 +175,7 @@ impl Work for MergeMany<'_> {
             traffic:
                 Traffic {
                     aggregator,
+                    job,
                     packets,
                     before,
                     ..
@@ -180,14 +187,14 @@ impl Work for MergeMany<'_> {
         for (slot, header) in headers.iter().enumerate() {
             let (packet, _) = Many::next(packets, fronts, slot);
             let index = 2 * slot + 1;
-            accept(&mut heads[index], &mut values[index * N..], header, packet);
+            accept(&mut heads[index], &mut values[index * N..], job, header, packet);
             heads[index] = before[1].clone();
         }
     }
 }
 
 #[inline(always)]
-fn accept(head: &mut Head, values: &mut [i32], header: &Header, packet: &[u8]) {
+fn accept(head: &mut Head, values: &mut [i32], job: &Job, header: &Header, packet: &[u8]) {
     let values = values.first_chunk_mut::<N>().expect("the slot's values");
     let arrived = packet[HEADER_LEN..]
         .as_chunks::<4>()
@@ -198,7 +205,7 @@ fn accept(head: &mut Head, values: &mut [i32], header: &Header, packet: &[u8]) {
         header: black_box(header),
         values: Some(arrived),
     };
-    black_box(black_box(head).accept(black_box(values), MemberSet(u64::MAX), arrival, 0));
+    black_box(black_box(head).accept(black_box(values), black_box(job), arrival, 0));
 }
 
 /// Measures what one packet costs with each instruction set.

@@ -4,10 +4,10 @@ use std::hint::black_box;
 
 use agg_core::slot::{Arrival, Head};
 use agg_core::wire::Header;
-use agg_core::{MAX_MEMBERS, MemberSet};
+use agg_core::{Job, MAX_MEMBERS};
 use benches::cpu_time::{self, CpuTime};
 use benches::isa::{Isa, Work};
-use benches::packets::header;
+use benches::packets::{header, running};
 use benches::place::Place;
 use criterion::{Criterion, criterion_group, criterion_main};
 
@@ -15,6 +15,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 struct Buffers<const N: usize> {
     /// Of the contributions that come between the first and the last.
     headers: Vec<Header>,
+    job: Job,
     /// A slot that holds its first contribution.
     opened: Head,
     heads: Vec<Head>,
@@ -33,12 +34,14 @@ impl<const N: usize> Buffers<N> {
             header: &first,
             values: Some(&arrival),
         };
-        opened.accept(&mut [0; N], MemberSet(u64::MAX), arrival, 0);
+        let job = running(1);
+        opened.accept(&mut [0; N], &job, arrival, 0);
         Self {
             headers: (1..MAX_MEMBERS as u8 - 1)
                 .map(|member| header(member, 0, 0))
                 .collect(),
             heads: vec![opened.clone(); chunks],
+            job,
             opened,
             slots: vec![[0; N]; chunks],
             arrivals: vec![[[3, 2, 1, 0]; N]; chunks],
@@ -90,7 +93,7 @@ impl<const N: usize> Work for Accept<'_, N> {
                     header: black_box(header),
                     values: Some(black_box(arrival)),
                 };
-                black_box(black_box(head).accept(black_box(slot), MemberSet(u64::MAX), arrival, 0));
+                black_box(black_box(head).accept(black_box(slot), black_box(&self.0.job), arrival, 0));
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, NO_MEMBER, packet_len};
 use agg_core::worker::SlotState;
-use agg_core::{Lanes, OpKind, Operation, Tensor, Worker, WorkerConfig};
+use agg_core::{Lanes, OpKind, Operation, Policy, Tensor, Worker, WorkerConfig};
 use benches::cpu_time::{self, CpuTime};
 use benches::isa::{Isa, Work};
 use benches::packets::{EPOCH, KEY};
@@ -59,6 +59,7 @@ impl Stream {
             workers: 1,
             lanes: LANES,
             window: WINDOW,
+            policy: Policy::All,
             timeout: u64::MAX / 2,
             first_chunk: 0,
         };

@@ -302,10 +302,13 @@ impl Registry {
         let Some((key, job)) = named.map(|(key, job)| (*key, job)) else {
             return self.check_resumable(name, new).map(|()| None);
         };
-        let again = || job.answer_again(new).ok_or_else(|| job.refuse_second_world(now));
-        let Some(resume) = new.resume.clone().filter(|resume| resume.key == key) else {
-            return again().map(Some);
+        let Some(resume) = new.resume.clone() else {
+            let again = job.answer_again(new);
+            return again.map(Some).ok_or_else(|| job.refuse_second_world(now));
         };
+        if resume.key != key {
+            return Err(job.refuse_second_world(now));
+        }
         job.check_resume(new.rank(), &resume)?;
         self.leave_lost_out(job, new)?;
         if job.is_reforming() {

@@ -18,7 +18,7 @@ const STEPS: u32 = 256;
 const PATIENCE: Nanos = 1_000_000;
 
 /// Requests that wait for the host. What finds no place is asked for again by the next arrival.
-const QUEUE: usize = 32;
+const QUEUE: usize = 64;
 
 /// What the host is to do with its store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,13 +188,16 @@ impl Frames {
     /// Asks the store to take a sum that waits. Where all were put already its answers may have been lost: from time to time
     /// one is put again, which changes nothing if it was there.
     pub(crate) fn request_put(&mut self, heads: &mut [Head], now: Nanos) {
+        // Where there is hardly any room left, whatever waits must go.
+        let crowded = u64::from(self.waiting) * 4 > u64::from(self.count) * 3;
+        let patience = if crowded { 0 } else { PATIENCE };
         let mut unanswered = None;
         for _ in 0..STEPS {
             let at = self.put_at;
             let Some(head) = step(&mut self.put_at, heads) else {
                 return;
             };
-            if !head.can_be_put(now, PATIENCE) {
+            if !head.can_be_put(now, patience) {
                 continue;
             }
             if head.is_putting() {

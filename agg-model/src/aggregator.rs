@@ -120,7 +120,8 @@ impl ModelAggregator {
             let missed = expected.contains(member) && !generation.set.contains(member);
             let needs = job.quorum.is_some() && !generation.past.contains(member);
             match generation.stage {
-                Stage::Open => missed,
+                // An empty one is not missed by anybody: the parent asked for it.
+                Stage::Open => missed && !generation.set.is_empty(),
                 Stage::Complete => missed && needs,
                 Stage::Full | Stage::Conflicting { .. } => false,
             }

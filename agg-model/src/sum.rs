@@ -79,6 +79,27 @@ impl ModelSum {
         (f64::from(sum as f32) * power_of_two(power)) as f32
     }
 
+    /// R-QUORUM-4: a sum of `summed` workers as an estimate of that of all.
+    pub fn estimate(sum: f32, summed: u32, workers: u32) -> f32 {
+        if summed == workers {
+            return sum;
+        }
+        let factor = (f64::from(workers) / f64::from(summed)) as f32;
+        // Exact before it is rounded: f64 has room for the product of two f32.
+        (f64::from(sum) * f64::from(factor)) as f32
+    }
+
+    /// R-QUORUM-4: what a result does not hold of a value; `held` says whether the worker is in its set.
+    pub fn residual(x: f32, exponent: Option<i16>, workers: u32, held: bool) -> f32 {
+        if !x.is_finite() {
+            0.0
+        } else if held {
+            x - Self::dequantize(Self::quantize(x, exponent, workers), exponent, workers)
+        } else {
+            x
+        }
+    }
+
     /// R-NUM-2's bound on the error of one element whose exact sum is `sum`.
     pub fn bound(exponent: Option<i16>, workers: u32, sum: f64) -> f64 {
         let Some(exponent) = exponent else { return 0.0 };

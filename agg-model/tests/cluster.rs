@@ -4,6 +4,7 @@ mod common;
 
 use agg_model::harness::random::Random;
 use agg_model::harness::{Cluster, Values, Weather};
+use common::operations::{Op, op, weather};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -19,67 +20,6 @@ struct Plan {
     weather: Weather,
     operations: Vec<Op>,
     seed: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    I32(usize),
-    /// Elements, and the powers of two that magnitudes lie between.
-    F32(usize, i32, i32),
-    /// As F32, with values that are not finite.
-    NonFinite(usize),
-    Barrier,
-}
-
-impl Op {
-    fn input(self, random: &mut Random) -> Values {
-        match self {
-            Self::I32(elements) => Values::I32(random.integers(elements)),
-            Self::F32(elements, lowest, highest) => Values::F32(random.floats(elements, lowest, highest)),
-            Self::NonFinite(elements) => {
-                let mut values = random.floats(elements, -10, 10);
-                if random.permille(700) {
-                    let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][random.below(3) as usize];
-                    values[random.below(elements as u64) as usize] = odd;
-                }
-                Values::F32(values)
-            }
-            Self::Barrier => Values::Barrier,
-        }
-    }
-}
-
-fn op(most: usize) -> impl Strategy<Value = Op> {
-    prop_oneof![
-        3 => (1..most).prop_map(Op::I32),
-        4 => (1..most, -149_i32..127, 1_i32..60).prop_map(|(n, low, span)| Op::F32(n, low, (low + span).min(127))),
-        1 => (1..most).prop_map(Op::NonFinite),
-        1 => Just(Op::Barrier),
-    ]
-}
-
-fn weather() -> impl Strategy<Value = Weather> {
-    let jitter = prop_oneof![Just(1), Just(300_000_u64), Just(3_000_000)];
-    (
-        0_u64..250,
-        0_u64..250,
-        0_u64..150,
-        jitter,
-        1_u64..80_000_000,
-        0_u64..60,
-        0_u32..4,
-    )
-        .prop_map(
-            |(loss, duplicate, damage, jitter, straggle, restart, restarts)| Weather {
-                loss,
-                duplicate,
-                damage,
-                jitter,
-                straggle,
-                restart,
-                restarts,
-            },
-        )
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
@@ -150,7 +90,7 @@ fn epoch_3_lost_aggregators_are_refilled_by_members() {
         });
     common::check(300, REGRESSIONS, plan, |plan| {
         let cluster = run(&plan);
-        restored.set(restored.get() + cluster.aggregator.count("slots_restored"));
+        restored.set(restored.get() + cluster.count("slots_restored"));
         restarts.set(restarts.get() + u64::from(cluster.restarts()));
     });
     println!("{} restarts, {} slots restored", restarts.get(), restored.get());

@@ -3,14 +3,22 @@
 mod common;
 
 use agg_model::checksum::seal;
-use agg_model::harness::feed::{Feed, Meal};
+use agg_model::harness::Values;
+use agg_model::harness::feed::{Feed, Guest, Lost, Meal};
 use agg_model::harness::random::Random;
-use agg_model::harness::{Values, Watch};
 use agg_model::packet::HEADER;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const REGRESSIONS: &str = "proptest-regressions/worker.txt";
+
+/// One of three workers, with a window of one chunk.
+const THREE: Guest = Guest {
+    workers: 3,
+    window: 0,
+    first_round: 0,
+    quorum: false,
+};
 
 fn meal() -> impl Strategy<Value = Meal> {
     let pick = any::<u8>();
@@ -32,21 +40,91 @@ fn meal() -> impl Strategy<Value = Meal> {
     ]
 }
 
+/// Sets and numbers of workers that are mostly possible in a job of up to four.
+fn partial(pick: u8) -> impl Strategy<Value = Meal> {
+    let (set, workers) = (prop_oneof![4 => 0_u64..16, 1 => any::<u64>()], 0_u8..6);
+    (set, workers, any::<bool>()).prop_map(move |(set, workers, unsent)| match unsent {
+        true => Meal::Unsent { set, workers },
+        false => Meal::ResultOf { pick, set, workers },
+    })
+}
+
+fn rejoin() -> impl Strategy<Value = Meal> {
+    let lost = prop::option::of((any::<bool>(), 0_u8..20));
+    (0_u8..4, 0_u8..2, 0_u8..4, lost).prop_map(|(member, fewer, epoch, lost)| Meal::Rejoin {
+        member,
+        fewer,
+        epoch,
+        lost: lost.map(|(ahead, chunks)| Lost { ahead, chunks }),
+    })
+}
+
+fn feed(guest: &Guest, meals: &[Meal]) {
+    let mut feed = Feed::new(guest);
+    for meal in meals {
+        feed.eat(meal);
+    }
+}
+
+fn guest() -> impl Strategy<Value = Guest> {
+    let (wraps, quorum) = (any::<bool>(), any::<bool>());
+    (1_u8..5, 0_u8..4, wraps, quorum).prop_map(|(workers, window, wraps, quorum)| Guest {
+        workers,
+        window,
+        first_round: if wraps { u32::MAX - 2 } else { 0 },
+        quorum,
+    })
+}
+
+/// R-QUORUM-4: results of some members, of this one or not, also before it has sent its part.
+#[test]
+fn quorum_4_results_of_some_are_scaled_and_what_they_lack_is_kept() {
+    let partial = any::<u8>().prop_flat_map(partial);
+    let start = (1_u16..120, 1_u8..3).prop_map(|(elements, kind)| Meal::Start { elements, kind });
+    let meal = prop_oneof![6 => meal(), 6 => partial, 3 => start];
+    let guest = guest().prop_map(|guest| Guest {
+        quorum: true,
+        ..guest
+    });
+    common::check(
+        2_000,
+        REGRESSIONS,
+        (guest, vec(meal, 1..150)),
+        |(guest, meals)| {
+            feed(&guest, &meals);
+        },
+    );
+}
+
+/// R-REFORM-2 and R-REFORM-3: new places, and ranks that are lost, at any time.
+#[test]
+fn reform_2_and_3_a_worker_goes_on_at_its_new_place() {
+    let start = (1_u16..120, any::<u8>()).prop_map(|(elements, kind)| Meal::Start { elements, kind });
+    let meal = prop_oneof![8 => meal(), 2 => rejoin(), 3 => start];
+    common::check(
+        2_000,
+        REGRESSIONS,
+        (guest(), vec(meal, 1..150)),
+        |(guest, meals)| {
+            feed(&guest, &meals);
+        },
+    );
+}
+
 #[test]
 fn result_1_a_worker_takes_what_it_must_and_nothing_else() {
-    let strategy = (1_u8..5, 0_u8..4, any::<bool>(), vec(meal(), 1..150));
-    common::check(3_000, REGRESSIONS, strategy, |(workers, window, wraps, meals)| {
-        let mut feed = Feed::new(workers, window, if wraps { u32::MAX - 2 } else { 0 });
-        for meal in &meals {
-            feed.eat(meal);
-        }
-    });
+    common::check(
+        3_000,
+        REGRESSIONS,
+        (guest(), vec(meal(), 1..150)),
+        |(guest, meals)| feed(&guest, &meals),
+    );
 }
 
 /// Refusals, with reasons that exist and that do not, end an operation at most once and never panic.
 #[test]
 fn op_4_and_job_2_refusals_fail_the_operation() {
-    let refusal = (any::<u8>(), -1_i16..9, -1_i8..2, any::<u8>());
+    let refusal = (any::<u8>(), -1_i16..10, -1_i8..2, any::<u8>());
     let refusal = refusal.prop_map(|(pick, reason, epoch, member)| Meal::Refusal {
         pick,
         reason,
@@ -54,27 +132,18 @@ fn op_4_and_job_2_refusals_fail_the_operation() {
         member,
     });
     let meals = vec(prop_oneof![5 => meal(), 1 => refusal], 1..60);
-    common::check(
-        2_000,
-        REGRESSIONS,
-        (1_u8..5, 0_u8..4, meals),
-        |(workers, window, meals)| {
-            let mut feed = Feed::new(workers, window, 0);
-            for meal in &meals {
-                feed.eat(meal);
-            }
-        },
-    );
+    common::check(2_000, REGRESSIONS, (guest(), meals), |(guest, meals)| {
+        feed(&guest, &meals);
+    });
 }
 
 /// Every single wrong byte in the header of a result that is waited for keeps it from being taken; the check is all
 /// that tells. Then the right one is taken.
 #[test]
 fn wire_3_a_damaged_result_is_never_taken() {
-    let job = agg_model::harness::feed::job(3, 0);
     for offset in 0..HEADER {
         for flip in [1_u8, 0x80, 0xff] {
-            let mut watch = Watch::new(&job, 1, 4, 1_000_000_000, 0);
+            let mut watch = THREE.watch(1, 1_000_000_000);
             watch.start(Values::I32(Random::new(9).integers(16)), 0);
             watch.transmit(1).expect("its only chunk");
             let sent = watch.in_flight().next().expect("sent").clone();
@@ -90,7 +159,6 @@ fn wire_3_a_damaged_result_is_never_taken() {
 /// Each field that R-RESULT-1 and the worker's checks name, wrong by one bit under a check that is right.
 #[test]
 fn result_1_a_result_that_says_something_else_is_never_taken() {
-    let job = agg_model::harness::feed::job(3, 0);
     let named = [
         (4, 0x01),
         (4, 0x02),
@@ -114,7 +182,7 @@ fn result_1_a_result_that_says_something_else_is_never_taken() {
         (51, 0x80),
     ];
     for (offset, flip) in named.into_iter().chain(more) {
-        let mut watch = Watch::new(&job, 1, 4, 1_000_000_000, 0);
+        let mut watch = THREE.watch(1, 1_000_000_000);
         watch.start(Values::I32(Random::new(9).integers(16)), 0);
         watch.transmit(1).expect("its only chunk");
         let sent = watch.in_flight().next().expect("sent").clone();

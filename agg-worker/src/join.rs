@@ -73,11 +73,10 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     let place = Place::new(0, index, arrival, registered);
     let moves = Arc::new(Moves::new(place, Instant::now()));
     let failover_after = config.failover_after.min(timeout / 3);
-    let packet_len = packet_len(lanes.count());
-    let streams = workers
-        .into_iter()
-        .enumerate()
-        .map(|(stream, worker)| Mutex::new(Stream::new(stream, worker, &moves, packet_len, failover_after)));
+    let len = packet_len(lanes.count());
+    let streams = workers.into_iter().enumerate().map(|(stream, worker)| {
+        Mutex::new(Stream::new(stream, worker, &moves, len, timeout, failover_after))
+    });
     let streams = streams.collect();
     let shared = Shared::new(config, addresses, member, terms, timeout, moves, streams);
     Ok(Joined { shared, embedded })

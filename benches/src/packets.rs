@@ -1,8 +1,10 @@
 //! A job and its packets.
 
+use agg_core::round::GENERATIONS;
 use agg_core::wire::{Flags, Header, Kind};
 use agg_core::{
-    Endpoint, Epoch, Exponent, JobConfig, Lanes, MAX_MEMBERS, Member, MemberSet, OpKind, Operation, Round,
+    Endpoint, Epoch, Exponent, Job, JobConfig, Lanes, MAX_MEMBERS, Member, MemberSet, OpKind, Operation,
+    Policy, Round,
 };
 
 /// The job's key.
@@ -30,9 +32,31 @@ pub fn job(lanes: Lanes, window: u16) -> JobConfig {
     };
     JobConfig {
         key: KEY,
+        epoch: EPOCH,
         members: (0..MAX_MEMBERS as u8).map(member).collect(),
         lanes,
         window,
+        generations: GENERATIONS,
+        policy: Policy::All,
+        parent: None,
+        frames: None,
+    }
+}
+
+/// What an aggregator knows of such a job when it runs: what a merge alone is given.
+pub fn running(window: u16) -> Job {
+    Job {
+        epoch: EPOCH,
+        expected: MemberSet::first(MAX_MEMBERS as u8),
+        excluded: MemberSet::EMPTY,
+        late: MemberSet::EMPTY,
+        window,
+        generations: GENERATIONS,
+        policy: Policy::All,
+        parent: None,
+        spills: false,
+        suspended: false,
+        abort: None,
     }
 }
 

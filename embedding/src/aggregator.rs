@@ -4,19 +4,23 @@ use core::ffi::c_void;
 
 use agg_core::round::GENERATIONS;
 use agg_core::slot::Head;
-use agg_core::{AdmitError, Aggregator, Epoch, JobConfig, Lanes, Member, MemberSet, Verdict};
+use agg_core::{AdmitError, Aggregator, Epoch, JobConfig, Lanes, Member, MemberSet, Policy, Verdict};
 
 use crate::endpoint::TributaryEndpoint;
 use crate::memory::{place, slice, slice_mut};
 use crate::{TRIBUTARY_LANES, TRIBUTARY_WINDOW};
 
-const HEADS: usize = TRIBUTARY_WINDOW * GENERATIONS;
+const HEADS: usize = TRIBUTARY_WINDOW * GENERATIONS as usize;
 
 /// An aggregator. Its slots serve one job with the whole window, or several with smaller ones.
-pub struct TributaryAggregator(Aggregator<[Head; HEADS], [i32; HEADS * TRIBUTARY_LANES]>);
+pub struct TributaryAggregator {
+    aggregator: Aggregator<[Head; HEADS], [i32; HEADS * TRIBUTARY_LANES]>,
+    /// Of every job.
+    epoch: Epoch,
+}
 
 /// Bytes of memory that an aggregator needs, aligned to 8.
-pub const TRIBUTARY_AGGREGATOR_BYTES: usize = 184_320;
+pub const TRIBUTARY_AGGREGATOR_BYTES: usize = 192_512;
 
 const _: () = assert!(size_of::<TributaryAggregator>() <= TRIBUTARY_AGGREGATOR_BYTES);
 const _: () = assert!(align_of::<TributaryAggregator>() <= 8);
@@ -75,9 +79,12 @@ pub unsafe extern "C" fn tributary_aggregator_init(
     epoch: u32,
 ) -> *mut TributaryAggregator {
     let heads = [const { Head::VACANT }; HEADS];
-    let aggregator = Aggregator::new(Epoch(epoch), heads, [0; HEADS * TRIBUTARY_LANES]);
+    let aggregator = TributaryAggregator {
+        aggregator: Aggregator::new(heads, [0; HEADS * TRIBUTARY_LANES]),
+        epoch: Epoch(epoch),
+    };
     // SAFETY: as the caller says.
-    unsafe { place(memory, bytes, TributaryAggregator(aggregator)) }
+    unsafe { place(memory, bytes, aggregator) }
 }
 
 /// Admits a job of the workers that send from `sources`, in the order of their numbers. `key` should be random.
@@ -94,14 +101,19 @@ pub unsafe extern "C" fn tributary_aggregator_admit(
 ) -> TributaryAdmission {
     // SAFETY: as the caller says.
     let (aggregator, sources) = unsafe { (aggregator.as_mut(), slice(sources, members)) };
-    let Some(TributaryAggregator(aggregator)) = aggregator else {
+    let Some(TributaryAggregator { aggregator, epoch }) = aggregator else {
         return TributaryAdmission::Memory;
     };
     let mut config = JobConfig {
         key,
+        epoch: *epoch,
         members: Default::default(),
         lanes: Lanes::L256,
         window,
+        generations: GENERATIONS,
+        policy: Policy::All,
+        parent: None,
+        frames: None,
     };
     for (number, source) in (0..).zip(sources) {
         let member = Member {
@@ -115,11 +127,12 @@ pub unsafe extern "C" fn tributary_aggregator_admit(
     }
     match aggregator.admit(&config) {
         Ok(()) => TributaryAdmission::Admitted,
-        Err(AdmitError::Members) => TributaryAdmission::Members,
-        Err(AdmitError::Window(_)) => TributaryAdmission::Window,
+        // Of a quorum, of generations and of frames nothing is asked for that could be refused.
+        Err(AdmitError::Members | AdmitError::Policy(_)) => TributaryAdmission::Members,
+        Err(AdmitError::Window(_) | AdmitError::Generations(_)) => TributaryAdmission::Window,
         Err(AdmitError::Key) => TributaryAdmission::Key,
         Err(AdmitError::Jobs(_)) => TributaryAdmission::Jobs,
-        Err(AdmitError::Memory { .. }) => TributaryAdmission::Memory,
+        Err(AdmitError::Memory { .. } | AdmitError::Frames(_)) => TributaryAdmission::Memory,
     }
 }
 
@@ -130,7 +143,7 @@ pub unsafe extern "C" fn tributary_aggregator_admit(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tributary_aggregator_release(aggregator: *mut TributaryAggregator, key: u64) {
     // SAFETY: as the caller says.
-    if let Some(TributaryAggregator(aggregator)) = unsafe { aggregator.as_mut() } {
+    if let Some(TributaryAggregator { aggregator, .. }) = unsafe { aggregator.as_mut() } {
         aggregator.release(key);
     }
 }
@@ -160,13 +173,14 @@ pub unsafe extern "C" fn tributary_aggregator_handle(
         key: 0,
         len: 0,
     };
-    let (Some(TributaryAggregator(aggregator)), Some(source)) = (aggregator, source) else {
+    let (Some(TributaryAggregator { aggregator, .. }), Some(source)) = (aggregator, source) else {
         return quiet;
     };
     #[cfg(feature = "provoke-panic")]
     let packet = &packet[1..];
     match aggregator.handle(packet, &(*source).into(), now, out) {
-        Verdict::Quiet => quiet,
+        // Nothing is forwarded: no job here has a parent.
+        Verdict::Quiet | Verdict::Forward { .. } => quiet,
         Verdict::Reply { len } => TributaryVerdict {
             action: TributaryAction::Reply,
             key: 0,

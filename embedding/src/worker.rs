@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::ptr;
 
 use agg_core::worker::SlotState;
-use agg_core::{Epoch, Lanes, OpKind, Operation, Tensor, Worker, WorkerConfig};
+use agg_core::{Epoch, Lanes, OpKind, Operation, Policy, Tensor, Worker, WorkerConfig};
 
 use crate::memory::{place, slice, slice_mut};
 use crate::{TRIBUTARY_LANES, TRIBUTARY_WINDOW};
@@ -57,6 +57,7 @@ pub unsafe extern "C" fn tributary_worker_init(
         workers: u32::from(config.members),
         lanes: Lanes::L256,
         window: TRIBUTARY_WINDOW as u16,
+        policy: Policy::All,
         timeout: config.timeout,
         first_chunk: 0,
     };

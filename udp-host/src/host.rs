@@ -94,7 +94,7 @@ impl UdpHost {
         }
         let base_port = ports.first().map_or(0, |port| port.local_addr().port());
         let epoch = epoch_now();
-        let slots = Pool::of(config.memory_mib << 20);
+        let slots = Pool::of(config.memory_mib << 20, config.store_mib << 20);
         let too_large = || HostError::Memory {
             bytes: slots.bytes(),
             shards: config.shards,
@@ -224,12 +224,14 @@ struct Pool {
 
 impl Pool {
     /// As many slots of the smallest common chunk size as fit; larger ones leave some heads unused.
-    fn of(bytes: u64) -> Self {
+    /// Chunks in the deeper memory have their heads here, too.
+    fn of(bytes: u64, store: u64) -> Self {
         let lanes = Lanes::L256.count();
-        let heads = (bytes / slot_memory(1, lanes as u64, 1)).max(2) as usize;
+        let one = slot_memory(1, lanes as u64, 1);
+        let chunks = (bytes / one).max(2);
         Self {
-            heads,
-            lanes: heads * lanes,
+            heads: (chunks + store / one) as usize,
+            lanes: chunks as usize * lanes,
         }
     }
 

@@ -135,8 +135,10 @@ impl Shard {
             // Whichever socket sends, the source is the same.
             let port = &queues[visit.queue];
             let packets = received.recv_some(port, visit.buffers)?;
-            if received.buffers() == 0 {
+            if received.drained() {
                 turns.empty(visit.queue);
+            }
+            if received.buffers() == 0 {
                 continue;
             }
             // Also for what is empty or too long, and makes no packet.

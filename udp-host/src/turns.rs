@@ -35,7 +35,8 @@ const QUOTA: i64 = 128 << 10;
 const FOREIGN_QUOTA: i64 = QUOTA / 8;
 
 /// After so many rounds in which no other queue had packets, one has the thread to itself: a visit is longer, as it
-/// was when there was only one queue. That is some milliseconds, so two that take turns are never taken for one.
+/// was when there was only one queue. Where packets pile up that is some milliseconds, so that one who floods is not
+/// taken for alone while another waits for results.
 const ALONE_ROUNDS: u32 = 64;
 
 /// The quota of a queue that has the thread to itself.
@@ -115,13 +116,13 @@ impl Turns {
         let turn = &mut self.queues[queue];
         turn.buffer = (work.0 / buffers.max(1) as i64).max(1);
         turn.credit -= work.0;
-        if turn.credit <= 0 {
+        if turn.credit <= 0 && self.due.contains(queue) {
             self.due.remove(queue);
             self.unfinished = true;
         }
     }
 
-    /// A visit found nothing.
+    /// A visit found the end of the queue.
     pub(crate) fn empty(&mut self, queue: usize) {
         self.due.remove(queue);
     }

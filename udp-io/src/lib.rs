@@ -56,6 +56,7 @@ mod steering;
 mod train;
 mod transmit;
 mod wait;
+mod watch;
 
 pub use error::PortError;
 pub use faults::{FaultConfig, FaultCounts, FaultyPort, PortFaults, Probability, ProbabilityError};

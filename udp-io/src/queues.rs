@@ -2,9 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use rustix::event::{PollFd, PollFlags};
-
-use crate::{PortConfig, PortError, Steering, UdpPort, socket::Sharing, wait::poll};
+use crate::{PortConfig, PortError, Steering, UdpPort, socket::Sharing, watch::Watch};
 
 /// Queues a port can have at most: a [`QueueSet`] has a bit for each.
 pub const MAX_QUEUES: usize = 64;
@@ -30,6 +28,7 @@ pub struct QueueConfig {
 #[derive(Debug)]
 pub struct QueuedPort {
     queues: Vec<UdpPort>,
+    watch: Watch,
 }
 
 impl QueuedPort {
@@ -37,10 +36,20 @@ impl QueuedPort {
     ///
     /// Errors: as [`UdpPort::bind`]. A port that another process has is refused although the sockets share theirs.
     pub fn bind(addr: SocketAddr, config: &QueueConfig) -> Result<QueuedPort, PortError> {
+        let queues = match Self::bind_several(addr, config)? {
+            Some(queues) => queues,
+            None => vec![UdpPort::bind(addr, &config.buffers)?],
+        };
+        let watch =
+            Watch::new(&queues).map_err(|error| PortError::new(addr, "watch the queues of a port", error))?;
+        Ok(QueuedPort { queues, watch })
+    }
+
+    /// The queues where there can be several; without what does not work, the port is free again.
+    fn bind_several(addr: SocketAddr, config: &QueueConfig) -> Result<Option<Vec<UdpPort>>, PortError> {
         let count = config.queues.clamp(1, MAX_QUEUES);
         if count == 1 || !cfg!(any(target_os = "linux", target_os = "android")) {
-            let queues = vec![UdpPort::bind(addr, &config.buffers)?];
-            return Ok(QueuedPort { queues });
+            return Ok(None);
         }
         let foreign = PortConfig {
             receive_buffer: config.foreign_buffer,
@@ -54,12 +63,7 @@ impl QueuedPort {
             queues.push(UdpPort::open(addr, &config.buffers, Sharing::Joins)?);
         }
         // Until here the kernel has spread what arrived by a hash: it is of no use, nobody can know of the port yet.
-        if steer(&queues, &config.steering).is_err() {
-            drop(queues);
-            let queues = vec![UdpPort::bind(addr, &config.buffers)?];
-            return Ok(QueuedPort { queues });
-        }
-        Ok(QueuedPort { queues })
+        Ok(steer(&queues, &config.steering).is_ok().then_some(queues))
     }
 
     /// The queues by their number.
@@ -83,24 +87,10 @@ impl QueuedPort {
         &self.queues[self.queues.len() - 1]
     }
 
-    /// Waits at most `timeout` until a queue has something to receive, and says which have. Zero only looks. As with
-    /// [`wait_any`](crate::wait_any), one that is named may still turn out empty.
+    /// Waits at most `timeout`, to the millisecond, until a queue has something to receive, and says which have. Zero only
+    /// looks. As with [`wait_any`](crate::wait_any), one that is named may still turn out empty; a signal ends the wait.
     pub fn wait(&self, timeout: Duration) -> io::Result<QueueSet> {
-        // The array is longer than needed; its tail repeats the last queue and is not polled.
-        let last = self.queues.len() - 1;
-        let mut fds: [PollFd<'_>; MAX_QUEUES] =
-            std::array::from_fn(|i| PollFd::new(&self.queues[i.min(last)], PollFlags::IN));
-        let fds = &mut fds[..=last];
-        let mut ready = QueueSet::default();
-        if poll(fds, timeout)? {
-            for (queue, fd) in fds.iter().enumerate() {
-                // An error is to be received too, or it would wake the caller for ever.
-                if !fd.revents().is_empty() {
-                    ready.insert(queue);
-                }
-            }
-        }
-        Ok(ready)
+        self.watch.wait(&self.queues, timeout)
     }
 }
 

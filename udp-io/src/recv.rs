@@ -26,6 +26,7 @@ pub struct RecvBatch {
     oversized: u64,
     buffers: usize,
     bytes: usize,
+    drained: bool,
 }
 
 /// Packets of one source, next to each other in the storage.
@@ -55,6 +56,7 @@ impl RecvBatch {
             oversized: 0,
             buffers: 0,
             bytes: 0,
+            drained: false,
         }
     }
 
@@ -85,6 +87,11 @@ impl RecvBatch {
         self.bytes
     }
 
+    /// Whether the last receive found no more than it took: another one now is not worth its system call.
+    pub fn drained(&self) -> bool {
+        self.drained
+    }
+
     /// Replaces the contents by what has arrived at `port`, as [`Port::recv`](crate::Port::recv) does, but fills at most
     /// `buffers` kernel buffers (at least one): see [`buffers`](Self::buffers).
     #[inline]
@@ -101,9 +108,11 @@ impl RecvBatch {
     pub(crate) fn fill_from(&mut self, port: &UdpPort, limit: usize) -> io::Result<usize> {
         self.clear();
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
+        let count = (self.storage.len() / self.stride)
+            .min(BATCH_SIZE)
+            .min(limit.max(1));
         let received = loop {
             let mut parts = self.storage.chunks_exact_mut(self.stride);
-            let count = parts.len().min(BATCH_SIZE).min(limit.max(1));
             let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
                 array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
             match port
@@ -111,13 +120,13 @@ impl RecvBatch {
                 .recv(port.sock_ref(), &mut buffers[..count], &mut metas)
             {
                 Ok(received) => break received,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break 0,
                 // An ICMP answer to something sent earlier. The report clears it: look again.
                 Err(e) if is_icmp_report(&e) => continue,
                 Err(e) => return Err(e),
             }
         };
-        self.buffers = received;
+        (self.buffers, self.drained) = (received, received < count);
         let mut packets = 0;
         for (index, meta) in metas[..received].iter().enumerate() {
             self.bytes += meta.len;

@@ -187,13 +187,19 @@ fn a_receive_takes_no_more_buffers_than_asked_and_tells_what_it_took() {
     let mut arrived = RecvBatch::new(&b, 200);
     let mut took = |buffers| {
         let packets = arrived.recv_some(&b, buffers).unwrap();
-        (packets, arrived.buffers(), arrived.bytes())
+        (packets, arrived.buffers(), arrived.bytes(), arrived.drained())
     };
-    assert_eq!(took(1), (1, 1, 100));
+    assert_eq!(took(1), (1, 1, 100, false));
     // One is too long, one is empty.
-    assert_eq!(took(2), (0, 2, if b.gro_segments() > 1 { 300 } else { 201 }));
-    assert_eq!(took(0), (1, 1, 50));
-    assert_eq!(took(9), (0, 0, 0));
+    assert_eq!(
+        took(2),
+        (0, 2, if b.gro_segments() > 1 { 300 } else { 201 }, false)
+    );
+    assert_eq!(took(0), (1, 1, 50, false));
+    assert_eq!(took(1), (0, 0, 0, true));
+    a.send(&mut out, b.local_addr(), &[1; 10]).unwrap();
+    a.flush(&mut out).unwrap();
+    assert_eq!(took(2), (1, 1, 10, true));
 }
 
 #[test]

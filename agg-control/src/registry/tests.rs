@@ -1,10 +1,14 @@
 //! The registry's rules, with a made-up clock and without any network.
 
+mod below_a_parent;
 mod lifetime;
 #[path = "../../tests/common/plane.rs"]
 mod plane;
+mod queue;
+mod reforming;
 mod refusals;
 mod registering;
+mod trees;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +17,7 @@ use std::time::{Duration, Instant};
 use self::plane::FakePlane;
 use super::{Outcome, Registry, Ticket};
 use crate::config::ControlConfig;
-use crate::messages::{Member, OnLost, Policy, Registered, Registration};
+use crate::messages::{Member, OnLost, Policy, Registered, Registration, Resume};
 use crate::refusal::Refusal;
 
 struct Bench {
@@ -118,4 +122,40 @@ fn member(job: &Registered, rank: u32) -> Member {
         rank,
         nonce: nonce(rank),
     }
+}
+
+/// What an aggregator sends for the ranks below it; `nonce` tells aggregators apart.
+fn child(world: &str, size: u32, nonce: u64, ranks: &[u32]) -> Registration {
+    Registration {
+        ranks: ranks.to_vec(),
+        child: true,
+        nonce,
+        slot_memory: Some(plane::MEMORY),
+        endpoints: (0..2)
+            .map(|stream| SocketAddr::new(ip(ranks[0]), 4100 + stream))
+            .collect(),
+        ..request(world, size, ranks[0])
+    }
+}
+
+fn quorum(members: u8) -> Policy {
+    Policy::Quorum {
+        members,
+        grace: Duration::from_millis(5),
+        history_bytes: 1 << 20,
+    }
+}
+
+/// What a member of this job says after so many operations of 10 chunks on each stream.
+fn resume(job: &Registered, operations: u32) -> Option<Resume> {
+    Some(Resume {
+        key: job.key,
+        epoch: job.epoch,
+        lanes: job.lanes,
+        window: job.window,
+        generations: job.generations,
+        streams: job.streams,
+        operations,
+        next_chunks: vec![10 * u64::from(operations) + 10; 2],
+    })
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod plane;
 pub(crate) mod relay;
+pub(crate) mod switch;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -80,11 +80,9 @@ where
             state.present = None;
         }
         if let Some(boundary) = boundary {
-            // Members were lost again before the operation was started that ends with the first ones: both end.
-            let pending = self.boundary.is_some() && self.abandoned_from < boundary.operation;
-            if !pending {
-                self.abandoned_from = boundary.operation;
-            }
+            // One that is still ahead here has ended for others: both operations end.
+            let ahead = self.boundary.map(|_| self.ends_from);
+            self.ends_from = ahead.unwrap_or(boundary.operation).min(boundary.operation);
             self.boundary = Some(boundary);
             let next = boundary.operation.wrapping_add(1);
             if self.next_op == next {
@@ -108,18 +106,18 @@ where
         }
     }
 
-    /// Whether the next operation is one that ends without a result. It has ended then.
-    pub(super) fn abandons_next(&mut self) -> bool {
+    /// Whether the operation that would start now ends without a result (R-REFORM-3); then it has done so.
+    pub(super) fn ends_at_once(&mut self) -> bool {
         let Some(boundary) = self.boundary else {
             return false;
         };
-        if !(self.abandoned_from..=boundary.operation).contains(&self.next_op) {
+        if !(self.ends_from..=boundary.operation).contains(&self.next_op) {
             return false;
         }
         if self.next_op == boundary.operation {
             self.pass_boundary();
         } else {
-            self.next_op += 1;
+            self.next_op = self.next_op.wrapping_add(1);
         }
         true
     }

@@ -132,10 +132,9 @@ pub struct Worker<S, V> {
     heard_at: Nanos,
     /// The aggregator wants the members to register again.
     reform: bool,
-    /// Operations that were not started yet, and end when they are: up to the boundary's,
+    /// An operation that was not started yet, and ends when it is, as do those from `ends_from` on.
     boundary: Option<Boundary>,
-    /// from this one on.
-    abandoned_from: u32,
+    ends_from: u32,
     abandoned: bool,
     failure: Option<Failure>,
     stats: WorkerStats,
@@ -176,7 +175,7 @@ where
             heard_at: 0,
             reform: false,
             boundary: None,
-            abandoned_from: 0,
+            ends_from: 0,
             abandoned: false,
             failure: None,
             stats: WorkerStats::default(),
@@ -193,7 +192,7 @@ where
             return Err(StartError::Busy);
         }
         self.abandoned = false;
-        if self.abandons_next() {
+        if self.ends_at_once() {
             return Err(StartError::Abandoned);
         }
         let lanes = self.config.lanes.count() as u64;

@@ -1,10 +1,13 @@
 //! What a worker can be fed, in small steps that shrink.
 
+use agg_core::Epoch;
+use agg_core::worker::{Boundary, Membership};
+
 use crate::checksum::seal;
 use crate::harness::random::Random;
 use crate::harness::{Values, Watch};
 use crate::packet::{HEADER, ModelPacket, REFUSAL, WANT, members};
-use crate::{ModelJob, ModelMember};
+use crate::{ModelJob, ModelMember, ModelQuorum};
 
 /// How long an operation may be without progress, in ns.
 const TIMEOUT: u64 = 2_000_000_000;
@@ -17,6 +20,10 @@ const TIMEOUT: u64 = 2_000_000_000;
 pub enum Meal {
     /// A right result.
     Result { pick: u8, next: i8, nonfinite: bool },
+    /// A result of these members, which may not be all, that says to stand for so many workers.
+    ResultOf { pick: u8, set: u64, workers: u8 },
+    /// The same for a chunk that is due and was not sent.
+    Unsent { set: u64, workers: u8 },
     /// A result with a wrong bit in its header, under a check that is right.
     ResultWrong { pick: u8, bit: u16 },
     /// A result with a bit of its header flipped on the way.
@@ -48,26 +55,75 @@ pub enum Meal {
     Wait(u16),
     /// So many more things happen (wrapping at 8) before the host asks the worker for packets again.
     Busy(u8),
+    /// A new place: another number, so many workers less (wrapping at 2), so many epochs on.
+    Rejoin {
+        member: u8,
+        fewer: u8,
+        epoch: u8,
+        lost: Option<Lost>,
+    },
     /// The next operation, if none is under way.
     Start { elements: u16, kind: u8 },
 }
 
-/// A job of single workers with chunks of 16 lanes and a window of 2 to the power `window`, wrapping at 4.
-pub fn job(workers: u8, window: u8) -> ModelJob {
-    let member = |number: u8| ModelMember {
-        source: ([0; 16], u16::from(number)),
-        set: [number].into(),
-        workers: 1,
-    };
-    let members = (0..workers.clamp(1, 64)).map(member).collect();
-    ModelJob::new(0x5eed, members, 16, 1 << (window % 5))
+/// What ends when a rank was lost.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
+pub struct Lost {
+    /// The furthest operation that another rank can be in; else the worker's own.
+    pub ahead: bool,
+    /// So many chunks further than the worker's own are others.
+    pub chunks: u8,
+}
+
+/// Who is fed.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
+pub struct Guest {
+    /// Workers of the job.
+    pub workers: u8,
+    /// The window is 2 to this power, wrapping at 5.
+    pub window: u8,
+    /// The round that it begins with.
+    pub first_round: u32,
+    /// Whether its job has a quorum.
+    pub quorum: bool,
+}
+
+impl Guest {
+    /// The job, of single workers with chunks of 16 lanes.
+    pub fn job(&self) -> ModelJob {
+        let member = |number: u8| ModelMember {
+            source: ([0; 16], u16::from(number)),
+            set: [number].into(),
+            workers: 1,
+        };
+        let members = (0..self.workers.clamp(1, 64)).map(member).collect();
+        let mut job = ModelJob::new(0x5eed, members, 16, 1 << (self.window % 5));
+        job.quorum = self.quorum.then_some(ModelQuorum { members: 1, grace: 0 });
+        job
+    }
+
+    /// Member `member` of that job; not of epoch 0, so that there are older ones.
+    pub fn watch(&self, member: u8, timeout: u64) -> Watch {
+        let job = self.job();
+        let place = Membership {
+            epoch: Epoch(10),
+            member,
+            members: job.members.len() as u8,
+            workers: job.members.len() as u32,
+        };
+        let first_chunk = u64::from(self.first_round) * u64::from(job.window);
+        Watch::new(&job, place, timeout, first_chunk)
+    }
 }
 
 /// A watched worker, fed.
 #[derive(Clone, Debug)]
 pub struct Feed {
     watch: Watch,
-    job: ModelJob,
+    key: u64,
+    workers: u32,
     random: Random,
     now: u64,
     /// What is left of [`Meal::Busy`].
@@ -76,15 +132,13 @@ pub struct Feed {
 
 impl Feed {
     /// A worker that has just joined, and started nothing.
-    pub fn new(workers: u8, window: u8, first_round: u32) -> Self {
-        let job = job(workers, window);
-        let first_chunk = u64::from(first_round) * u64::from(job.window);
-        // Not epoch 0, so that there are older ones.
-        let watch = Watch::new(&job, 0, 10, TIMEOUT, first_chunk);
+    pub fn new(guest: &Guest) -> Self {
+        let job = guest.job();
         let mut feed = Self {
-            watch,
-            job,
-            random: Random::new(u64::from(first_round)),
+            watch: guest.watch(0, TIMEOUT),
+            key: job.key,
+            workers: job.members.len() as u32,
+            random: Random::new(u64::from(guest.first_round)),
             now: 1_000_000,
             busy: 0,
         };
@@ -104,6 +158,12 @@ impl Feed {
     pub fn eat(&mut self, meal: &Meal) {
         match meal {
             Meal::Start { elements, kind } => self.start(*elements, *kind),
+            Meal::Rejoin {
+                member,
+                fewer,
+                epoch,
+                lost,
+            } => self.rejoin(member % 64, fewer % 2, epoch % 4, *lost),
             Meal::Busy(meals) => self.busy = meals % 8 + 1,
             Meal::Wait(micros) => self.now += u64::from(*micros) * 1_000,
             _ => {
@@ -127,13 +187,35 @@ impl Feed {
         }
         let elements = usize::from(elements) % 1_000 + 1;
         self.watch.start(
-            match kind % 3 {
+            match kind % 4 {
                 0 => Values::I32(self.random.integers(elements)),
                 1 => Values::F32(self.random.floats(elements, -60, 60)),
+                2 => Values::Feedback(self.random.floats(elements, -60, 60), vec![9.0; elements]),
                 _ => Values::Barrier,
             },
             self.now,
         );
+    }
+
+    fn rejoin(&mut self, member: u8, fewer: u8, epoch: u8, lost: Option<Lost>) {
+        self.workers = (self.workers - u32::from(fewer)).max(1);
+        let place = Membership {
+            epoch: Epoch(self.watch.epoch() + 1 + u32::from(epoch)),
+            member,
+            members: self.workers as u8,
+            workers: self.workers,
+        };
+        let boundary = lost.map(|lost| {
+            let (operation, next_chunk) = match lost.ahead {
+                true => self.watch.furthest(),
+                false => self.watch.position(),
+            };
+            Boundary {
+                operation,
+                next_chunk: next_chunk + u64::from(lost.chunks),
+            }
+        });
+        self.watch.rejoin(place, boundary, self.now);
     }
 
     /// The bytes of a meal; none where it has none, or needs a contribution in flight or a kept result and there is
@@ -167,7 +249,7 @@ impl Feed {
             }
         };
         Some(match *meal {
-            Meal::Wait(_) | Meal::Busy(_) | Meal::Start { .. } => return None,
+            Meal::Wait(_) | Meal::Busy(_) | Meal::Start { .. } | Meal::Rejoin { .. } => return None,
             Meal::Result {
                 pick,
                 next,
@@ -178,6 +260,18 @@ impl Feed {
                 packet.nonfinite |= nonfinite;
                 packet.emit()
             }
+            Meal::ResultOf { pick, set, workers } => ModelPacket {
+                set: members(set),
+                workers: u32::from(workers),
+                ..result(pick)?
+            }
+            .emit(),
+            Meal::Unsent { set, workers } => ModelPacket {
+                set: members(set),
+                workers: u32::from(workers),
+                ..self.watch.result_before_sending()?
+            }
+            .emit(),
             Meal::ResultWrong { pick, bit } => {
                 let mut bytes = result(pick)?.emit();
                 let header = bytes.first_chunk_mut::<HEADER>()?;
@@ -239,7 +333,7 @@ impl Feed {
                 // Most of the kinds and flags that there are, and a slot that may be in the window.
                 (header[3], header[4], header[5]) = (fields[0] % 4, fields[1] & 0x1e, fields[2]);
                 header[6] = fields[3] % 32;
-                header[8..16].copy_from_slice(&self.job.key.to_le_bytes());
+                header[8..16].copy_from_slice(&self.key.to_le_bytes());
                 header[16] = fields[4] % 16;
                 header[20] = fields[5] % 8;
                 header[24..50].copy_from_slice(&fields[6..32]);

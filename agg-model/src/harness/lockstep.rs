@@ -11,6 +11,14 @@ use agg_core::{
 use crate::packet::{HEADER, bits};
 use crate::{ModelAggregator, ModelJob, ModelSend, ModelVerdict, Source, To};
 
+/// Counters of what has no model: near memory before a store (R-SPILL) changes nothing that is sent but when.
+pub const WITHOUT_MODEL: [&str; 4] = [
+    "sums_put_into_store",
+    "sums_recalled_from_store",
+    "results_forgotten",
+    "dropped_no_free_frame",
+];
+
 /// What the output buffer holds before: a byte that was not written shows.
 const UNWRITTEN: u8 = 0xa5;
 
@@ -64,6 +72,12 @@ impl Lockstep {
             .into_iter()
             .filter_map(|counts| counts.get(counter))
             .sum()
+    }
+
+    /// How often each counter was raised.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let both = self.counted.iter().chain(&self.earlier);
+        both.map(|(counter, count)| (*counter, *count))
     }
 
     /// Both start anew, without memory of anything.

@@ -15,8 +15,8 @@ pub mod step;
 pub mod tensor;
 pub mod watch;
 
-pub use cluster::{Cluster, Weather};
-pub use feed::{Feed, Meal};
+pub use cluster::{Cluster, Site, Tree, Weather};
+pub use feed::{Feed, Guest, Meal};
 pub use lockstep::Lockstep;
 pub use script::{JobSetup, Kind, Script, Setup};
 pub use step::{Oddity, Step};

@@ -11,6 +11,8 @@ pub enum Values {
     I32(Vec<i32>),
     /// A sum of floats.
     F32(Vec<f32>),
+    /// The same, and beside it what results did not hold of them (R-QUORUM-4).
+    Feedback(Vec<f32>, Vec<f32>),
     /// A barrier.
     Barrier,
 }
@@ -21,6 +23,7 @@ impl Values {
         match self {
             Self::I32(values) => Tensor::I32(values),
             Self::F32(values) => Tensor::F32(values),
+            Self::Feedback(values, residual) => Tensor::F32Feedback { values, residual },
             Self::Barrier => Tensor::Empty,
         }
     }
@@ -32,7 +35,7 @@ impl Values {
                 kind: OpKind::SumI32,
                 elements: values.len() as u64,
             },
-            Self::F32(values) => Operation {
+            Self::F32(values) | Self::Feedback(values, _) => Operation {
                 kind: OpKind::SumF32,
                 elements: values.len() as u64,
             },
@@ -47,7 +50,7 @@ impl Values {
     pub fn op(&self) -> u64 {
         match self {
             Self::I32(values) => 1 << 56 | values.len() as u64,
-            Self::F32(values) => 2 << 56 | values.len() as u64,
+            Self::F32(values) | Self::Feedback(values, _) => 2 << 56 | values.len() as u64,
             Self::Barrier => 3 << 56 | 1,
         }
     }
@@ -57,7 +60,28 @@ impl Values {
         match self {
             Self::I32(values) => values.iter().map(|value| *value as u32).collect(),
             Self::F32(values) => values.iter().map(|value| value.to_bits()).collect(),
+            Self::Feedback(values, residual) => values
+                .iter()
+                .chain(residual)
+                .map(|value| value.to_bits())
+                .collect(),
             Self::Barrier => Vec::new(),
+        }
+    }
+
+    /// The floats, of a sum of floats.
+    pub fn floats(&self) -> Option<&[f32]> {
+        match self {
+            Self::F32(values) | Self::Feedback(values, _) => Some(values),
+            Self::I32(_) | Self::Barrier => None,
+        }
+    }
+
+    /// Without what is kept beside the values: what every worker must have alike.
+    pub fn without_feedback(&self) -> Self {
+        match self {
+            Self::Feedback(values, _) => Self::F32(values.clone()),
+            _ => self.clone(),
         }
     }
 
@@ -68,13 +92,13 @@ impl Values {
         for input in inputs {
             match input {
                 Self::I32(values) => ints.push(values.clone()),
-                Self::F32(values) => floats.push(values.clone()),
+                Self::F32(values) | Self::Feedback(values, _) => floats.push(values.clone()),
                 Self::Barrier => {}
             }
         }
         match inputs[0] {
             Self::I32(_) => Self::I32(ModelSum::of_i32(&ints)),
-            Self::F32(_) => Self::F32(ModelSum::of_f32(&floats, lanes)),
+            Self::F32(_) | Self::Feedback(..) => Self::F32(ModelSum::of_f32(&floats, lanes)),
             Self::Barrier => Self::Barrier,
         }
     }

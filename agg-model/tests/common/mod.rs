@@ -1,6 +1,8 @@
 //! Strategies and the configuration that the property tests share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod operations;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use agg_model::harness::step::{Contribution, Down, Oddity, RoundPick, Says, Step};

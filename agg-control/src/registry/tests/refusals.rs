@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::*;
-use crate::messages::Registration;
+use crate::messages::{Registration, Resume};
 
 /// What a lone rank 1 of the world 'x' of 4 is told after a change of its request.
 fn alone(change: impl FnOnce(&mut Registration)) -> String {
@@ -276,12 +276,16 @@ fn worlds_and_jobs_are_limited() {
         bench.refusal(&request("b", 2, 0)),
         "1 worlds already wait for ranks: try again when they are complete, or raise max_waiting_worlds"
     );
-    bench.register(&request("a", 2, 1)).unwrap();
+    let complete = bench.register(&request("a", 2, 1)).unwrap();
+    assert_eq!(bench.registry.poll(complete), None, "the table is full");
     bench
         .registry
         .abort(member(&job, 0), "x", None, bench.now)
         .unwrap();
-    assert!(bench.start("second", 1).is_ok(), "an ended job makes room");
+    assert!(
+        bench.registry.poll(complete).unwrap().is_ok(),
+        "an ended job makes room"
+    );
 }
 
 #[test]
@@ -334,4 +338,118 @@ fn strangers_cannot_act_for_a_member() {
         ..member(&job, 1)
     };
     assert!(bench.registry.leave(outside, bench.now).is_err());
+}
+
+#[test]
+fn a_worker_registers_one_rank_and_a_child_ascending_ones() {
+    assert_eq!(
+        alone(|r| r.ranks = vec![1, 2]),
+        "a registration for the world 'x' has 2 ranks: a worker registers just its own"
+    );
+    let child = "a child aggregator registers one or more, in ascending order and each once";
+    for ranks in [vec![], vec![1, 1], vec![2, 1]] {
+        let count = ranks.len();
+        assert_eq!(
+            alone(|r| (r.ranks, r.child) = (ranks, true)),
+            format!("a registration for the world 'x' has {count} ranks: {child}")
+        );
+    }
+}
+
+#[test]
+fn policies_and_weights_are_possible() {
+    assert_eq!(
+        alone(|r| r.weight = 1001),
+        "rank 1 asks for weight = 1001: 1 to 1000 are possible"
+    );
+    assert_eq!(
+        alone(|r| r.policy = quorum(5)),
+        "rank 1 asks for a quorum of 5 of 4 ranks: ask for 1 to 4"
+    );
+    assert_eq!(
+        alone(|r| (r.policy, r.child) = (quorum(2), true)),
+        "the world 'x' asks for a quorum below a parent aggregator, where only policy = all works: register it at an \
+         aggregator without parent and children"
+    );
+    assert_eq!(
+        alone(|r| (r.policy, r.resume) = (quorum(2), Some(any_resume()))),
+        "a job under a quorum cannot move to another aggregator or to a restarted one: start the world 'x' again"
+    );
+}
+
+#[test]
+fn ranks_agree_on_policy_and_weight() {
+    let advice = "ask for the same on all ranks";
+    assert_eq!(
+        second(|r| r.policy = quorum(3)),
+        format!(
+            "rank 1 asks for policy = quorum of 3 with 5ms of grace and 1048576 bytes of history, rank 0 of the world \
+             'x' for policy = all: {advice}"
+        )
+    );
+    assert_eq!(
+        second(|r| r.on_lost = OnLost::Shrink),
+        format!("rank 1 asks for on_lost = shrink, rank 0 of the world 'x' for on_lost = abort: {advice}")
+    );
+    assert_eq!(
+        second(|r| r.weight = 3),
+        format!("rank 1 asks for weight = 3, rank 0 of the world 'x' for weight = 1: {advice}")
+    );
+    assert_eq!(
+        second(|r| r.priority = 3),
+        format!("rank 1 asks for priority = 3, rank 0 of the world 'x' for priority = 0: {advice}")
+    );
+    assert_eq!(
+        second(|r| r.resume = Some(any_resume())),
+        "rank 1 and rank 0 of the world 'x' do not resume the same job: end the processes that are left of an earlier \
+         start"
+    );
+}
+
+#[test]
+fn what_a_rank_resumes_is_possible() {
+    let refused = |change: fn(&mut Resume)| {
+        alone(|r| {
+            let mut resume = any_resume();
+            change(&mut resume);
+            r.resume = Some(resume);
+        })
+    };
+    let text = |what: &str| {
+        format!("rank 1 cannot resume the job of the world 'x' here: {what}; start the world again")
+    };
+    assert_eq!(refused(|r| r.key = 0), text("key 0 is no job's"));
+    assert_eq!(
+        refused(|r| r.lanes = 100),
+        text("this aggregator has no chunks of 100 lanes")
+    );
+    assert_eq!(
+        refused(|r| r.lanes = 848),
+        text("848 lanes do not fit the path's 1472 bytes a datagram")
+    );
+    assert_eq!(
+        refused(|r| r.window = 100),
+        text("a window of 100 chunks is not possible")
+    );
+    assert_eq!(
+        refused(|r| r.generations = 3),
+        text("3 generations are not possible")
+    );
+    assert_eq!(
+        refused(|r| r.next_chunks.push(1)),
+        text("it has 2 streams, 2 data addresses and 3 chunk numbers")
+    );
+}
+
+fn any_resume() -> Resume {
+    Resume {
+        key: 99,
+        epoch: 7,
+        lanes: 256,
+        window: 16,
+        generations: 2,
+        streams: 2,
+        operations: 0,
+        next_chunks: vec![0, 0],
+    }
 }

@@ -4,13 +4,15 @@
 //! tensor then holds, and what every packet that it sends must say.
 
 mod operation;
+mod place;
 mod sending;
 mod taking;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
-use agg_core::worker::SlotState;
-use agg_core::{Epoch, Failure, Lanes, Worker, WorkerConfig};
+use agg_core::worker::{Membership, SlotState, StartError};
+use agg_core::{Failure, Lanes, Worker, WorkerConfig};
 
 use crate::ModelJob;
 use crate::harness::Values;
@@ -23,15 +25,21 @@ use operation::Current;
 pub struct Watch {
     worker: Worker<Vec<SlotState>, Vec<i32>>,
     job: ModelJob,
-    member: u8,
-    first_chunk: u64,
+    place: Membership,
     epoch: u32,
     /// What is reduced in place, and what it must hold now.
     values: Values,
     expected: Values,
     current: Option<Current>,
+    /// Operations started so far, and the number of the chunk after their last.
     operations: u32,
-    chunks: u64,
+    next_chunk: u64,
+    /// R-REFORM-3: the operations that end when they are started, and the number of the first chunk after them.
+    ending: Option<(RangeInclusive<u32>, u64)>,
+    /// Whether the last operation was ended so.
+    abandoned: bool,
+    /// Whether the aggregator wants another registration.
+    reform: bool,
     /// The last contribution of each chunk that waits for its result, by its index in the operation.
     waiting: BTreeMap<u64, ModelPacket>,
     finished: BTreeSet<u64>,
@@ -42,18 +50,20 @@ pub struct Watch {
     /// Slots whose kept result was asked for and not sent yet.
     owed: BTreeSet<u16>,
     results: u64,
+    /// Of those: with values, and without this worker's.
+    late: u64,
 }
 
 impl Watch {
-    /// Member `member` of a job whose members are single workers; its chunks are numbered from `first_chunk`.
-    pub fn new(job: &ModelJob, member: u8, epoch: u32, timeout: u64, first_chunk: u64) -> Self {
+    /// A worker of the job; its chunks are numbered from `first_chunk`.
+    pub fn new(job: &ModelJob, place: Membership, timeout: u64, first_chunk: u64) -> Self {
         let window = usize::from(job.window);
         let config = WorkerConfig {
             key: job.key,
-            epoch: Epoch(epoch),
-            member,
-            members: job.members.len() as u8,
-            workers: job.members.len() as u32,
+            epoch: place.epoch,
+            member: place.member,
+            members: place.members,
+            workers: place.workers,
             lanes: Lanes::from_count(job.lanes as u16).expect("a number of lanes that exists"),
             window: job.window,
             policy: policy(job),
@@ -64,44 +74,56 @@ impl Watch {
         Self {
             worker: Worker::new(config, memory.0, memory.1).expect("memory of the right size"),
             job: job.clone(),
-            member,
-            first_chunk,
-            epoch,
+            place,
+            epoch: place.epoch.0,
             values: Values::Barrier,
             expected: Values::Barrier,
             current: None,
             operations: 0,
-            chunks: 0,
+            next_chunk: first_chunk,
+            ending: None,
+            abandoned: false,
+            reform: false,
             waiting: BTreeMap::new(),
             finished: BTreeSet::new(),
             exponents: BTreeMap::new(),
             kept: BTreeMap::new(),
             owed: BTreeSet::new(),
             results: 0,
+            late: 0,
         }
     }
 
-    /// Starts an operation on these elements.
-    pub fn start(&mut self, values: Values, now: u64) {
+    /// Starts an operation on these elements. Not if it ends without a result at once (R-REFORM-3).
+    pub fn start(&mut self, values: Values, now: u64) -> bool {
         let operation = values.operation();
-        self.worker
-            .start(operation, operation.elements, now)
-            .expect("the last operation has ended");
-        let base = self.first_chunk + self.chunks;
-        let current = Current::new(
-            values.clone(),
-            self.operations,
-            base,
-            self.job.lanes,
-            self.window(),
-        );
-        self.chunks += current.total();
+        let started = self.worker.start(operation, operation.elements, now);
+        let op_seq = self.operations;
         self.operations += 1;
+        self.abandoned = false;
+        if let Some((operations, next_chunk)) = self.ending.clone()
+            && operations.contains(&op_seq)
+        {
+            assert_eq!(started, Err(StartError::Abandoned), "operation {op_seq}");
+            if *operations.end() == op_seq {
+                self.ending = None;
+                self.next_chunk = next_chunk;
+            }
+            self.check_place();
+            return false;
+        }
+        started.expect("the last operation has ended");
+        let (lanes, window) = (self.job.lanes, self.window());
+        let base = self.next_chunk;
+        let current = Current::new(values.clone(), op_seq, base, lanes, window, self.place.workers);
+        self.next_chunk += current.total();
         self.finished.clear();
         self.exponents.clear();
         self.values = values.clone();
         self.expected = values;
         self.current = Some(current);
+        self.check_place();
+        true
     }
 
     /// Whether an operation is under way.
@@ -153,6 +175,20 @@ impl Watch {
         self.current.as_ref()?.index_at(slot, round, self.window())
     }
 
+    /// Whether a chunk of the operation may be sent (R-OP-3) and has no result yet.
+    fn is_begun(&self, index: u64) -> bool {
+        let current = self.current.as_ref().expect("an operation");
+        let waits_for = current.waits_for(index, self.window());
+        !self.finished.contains(&index) && waits_for.iter().all(|index| self.finished.contains(index))
+    }
+
+    /// R-NUM-3: the exponent of a chunk that may be sent; it came with the result of the chunk L before.
+    fn scale_of(&self, index: u64) -> Option<i16> {
+        let current = self.current.as_ref()?;
+        let scaled = current.is_f32() && index >= current.headers;
+        scaled.then(|| self.exponents[&(index - current.headers)])?
+    }
+
     /// The next packet that it sends, checked.
     pub fn transmit(&mut self, now: u64) -> Option<Vec<u8>> {
         let mut out = vec![0xa5; 56 + 4 * self.job.lanes];
@@ -165,7 +201,7 @@ impl Watch {
         // R-WIRE-4, R-EPOCH-2
         assert!(packet.kind == DATA && packet.up, "{packet:?}");
         let from = (packet.key, packet.member, packet.epoch);
-        assert_eq!(from, (self.job.key, self.member, self.epoch), "{packet:?}");
+        assert_eq!(from, (self.job.key, self.place.member, self.epoch), "{packet:?}");
         if packet.result {
             self.check_answer(&packet);
         } else {
@@ -188,6 +224,7 @@ impl Watch {
         if let Some(packet) = &packet {
             self.note_epoch(packet);
             self.note_want(packet);
+            self.note_reform(packet);
         }
         assert_eq!(self.worker.epoch().0, self.epoch, "R-EPOCH-3, after {packet:?}");
         assert_eq!(
@@ -196,14 +233,19 @@ impl Watch {
             "R-RESULT-1: results taken, after {packet:?}"
         );
         assert_eq!(
+            self.worker.stats().late,
+            self.late,
+            "R-QUORUM-4, after {packet:?}"
+        );
+        assert_eq!(
             self.values.bits(),
             self.expected.bits(),
-            "the tensor, after {packet:?}"
+            "the tensor and the residual, after {packet:?}"
         );
         if self.worker.failure() != failed {
             let refusal = packet
                 .as_ref()
-                .is_some_and(|p| p.kind == REFUSAL && p.scale != Some(3));
+                .is_some_and(|p| p.kind == REFUSAL && !matches!(p.scale, Some(3 | 7)));
             assert!(
                 refusal && failed.is_none(),
                 "only a refusal fails a worker, not {packet:?}"
@@ -216,6 +258,7 @@ impl Watch {
             !all && self.worker.failure().is_none(),
             "it ends with its last result"
         );
+        self.check_place();
         taken.is_some()
     }
 
@@ -229,8 +272,39 @@ impl Watch {
             member: 255,
             epoch: self.epoch,
             set: self.job.expected(),
-            workers: self.job.members.len() as u32,
+            workers: self.current.as_ref().map_or(0, |current| current.workers),
             ..sent.clone()
         }
+    }
+
+    /// The same for a chunk that may be sent and was not; none where there is no such.
+    pub fn result_before_sending(&self) -> Option<ModelPacket> {
+        let current = self.current.as_ref()?;
+        let unsent = |index: &u64| self.is_begun(*index) && !self.waiting.contains_key(index);
+        let index = (0..current.total()).find(unsent)?;
+        let chunk = current.base + index;
+        let header_only = index < current.headers;
+        let lanes = if header_only { 0 } else { self.job.lanes };
+        let like = ModelPacket {
+            kind: DATA,
+            up: true,
+            result: false,
+            resend: false,
+            nonfinite: false,
+            header_only,
+            member: self.place.member,
+            slot: (chunk % self.window()) as u16,
+            key: self.job.key,
+            epoch: self.epoch,
+            round: (chunk / self.window()) as u32,
+            set: BTreeSet::new(),
+            workers: 0,
+            scale: self.scale_of(index),
+            next: Some(4),
+            op: current.input.op(),
+            op_seq: current.op_seq,
+            rest: vec![1; 4 * lanes],
+        };
+        Some(self.result_for(&like))
     }
 }

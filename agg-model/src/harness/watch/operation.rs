@@ -13,15 +13,24 @@ pub(super) struct Current {
     /// Its header-only chunks in front (L, or a barrier's one), and its chunks with values.
     pub(super) headers: u64,
     pub(super) data: u64,
+    /// The workers that the job had when it began.
+    pub(super) workers: u32,
 }
 
 impl Current {
     /// R-OP-2: its chunks, the first of them chunk `base` of the job.
-    pub(super) fn new(input: Values, op_seq: u32, base: u64, lanes: usize, window: u64) -> Self {
+    pub(super) fn new(
+        input: Values,
+        op_seq: u32,
+        base: u64,
+        lanes: usize,
+        window: u64,
+        workers: u32,
+    ) -> Self {
         let blocks = input.operation().elements.div_ceil(lanes as u64);
         let (headers, data) = match input {
             Values::I32(_) => (0, blocks),
-            Values::F32(_) => (blocks.min(window), blocks),
+            Values::F32(_) | Values::Feedback(..) => (blocks.min(window), blocks),
             Values::Barrier => (1, 0),
         };
         Self {
@@ -30,6 +39,7 @@ impl Current {
             base,
             headers,
             data,
+            workers,
         }
     }
 
@@ -42,7 +52,7 @@ impl Current {
     }
 
     pub(super) fn is_f32(&self) -> bool {
-        matches!(self.input, Values::F32(_))
+        self.input.floats().is_some()
     }
 
     pub(super) fn total(&self) -> u64 {

@@ -16,7 +16,7 @@ impl Watch {
             .expect("only kept results are sent up");
         let as_sent = ModelPacket {
             up: true,
-            member: self.member,
+            member: self.place.member,
             epoch: self.epoch,
             ..kept.clone()
         };
@@ -39,14 +39,14 @@ impl Watch {
                 "chunk {index} is sent before the result of {earlier}"
             );
         }
-        let workers = self.job.members.len() as u32;
+        let workers = current.workers;
         let header_only = index < current.headers;
-        let block = |index: u64| match &current.input {
-            Values::F32(values) => values
+        let floats = current.input.floats().unwrap_or_default();
+        let block = |index: u64| {
+            floats
                 .chunks(self.job.lanes)
                 .nth(index as usize)
-                .unwrap_or_default(),
-            _ => &[],
+                .unwrap_or_default()
         };
         let (scale, values, nonfinite) = match &current.input {
             _ if header_only => (None, Vec::new(), false),
@@ -59,9 +59,8 @@ impl Watch {
                     .to_vec(),
                 false,
             ),
-            Values::F32(_) => {
-                // R-NUM-3: the exponent came with the result of the chunk L before.
-                let scale = self.exponents[&(index - current.headers)];
+            Values::F32(_) | Values::Feedback(..) => {
+                let scale = self.scale_of(index);
                 let block = block(index - current.headers);
                 let values = block
                     .iter()
@@ -80,12 +79,12 @@ impl Watch {
             resend: self.waiting.contains_key(&index),
             nonfinite,
             header_only,
-            member: self.member,
+            member: self.place.member,
             slot: packet.slot,
             key: self.job.key,
             epoch: self.epoch,
             round: packet.round,
-            set: BTreeSet::from([self.member]),
+            set: BTreeSet::from([self.place.member]),
             workers: 1,
             scale,
             next: if index < current.data {
@@ -114,19 +113,16 @@ impl Watch {
             "R-WANT-1: results of slots {:?} were not sent",
             self.owed
         );
-        for index in 0..current.total() {
-            let ready = current
-                .waits_for(index, self.window())
-                .iter()
-                .all(|index| self.finished.contains(index));
-            let sent = self.waiting.get(&index).map(|packet| packet.epoch);
-            if ready && !self.finished.contains(&index) {
-                assert_eq!(
-                    sent,
-                    Some(self.epoch),
-                    "R-OP-3, R-EPOCH-3: chunk {index} was not sent to this epoch"
-                );
-            }
+        for index in (0..current.total()).filter(|index| self.is_begun(*index)) {
+            let sent = self
+                .waiting
+                .get(&index)
+                .map(|packet| (packet.epoch, packet.member));
+            assert_eq!(
+                sent,
+                Some((self.epoch, self.place.member)),
+                "R-OP-3, R-EPOCH-3, R-REFORM-2: chunk {index} was not sent to this place"
+            );
         }
     }
 }

@@ -6,14 +6,22 @@ use crate::harness::Values;
 use crate::packet::{DATA, ModelPacket, REFUSAL, WANT};
 
 impl Watch {
-    /// R-RESULT-1: the chunk whose result this is, if it must be taken.
+    /// R-RESULT-1, R-QUORUM-4: the chunk whose result this is, if it must be taken.
     pub(super) fn result_of(&self, packet: &ModelPacket) -> Option<u64> {
         let index = self.index_at(packet.slot, packet.round)?;
-        let sent = self.waiting.get(&index)?;
-        let says = |p: &ModelPacket| (p.op, p.op_seq, p.header_only, p.scale);
+        let current = self.current.as_ref()?;
         let is_result = packet.kind == DATA && packet.result && packet.values(self.job.lanes).is_some();
-        let whole = packet.workers == self.job.members.len() as u32;
-        (is_result && whole && packet.epoch == self.epoch && says(packet) == says(sent)).then_some(index)
+        let (waited_for, enough) = if self.job.quorum.is_some() {
+            let some = 1..=current.workers;
+            (self.is_begun(index), some.contains(&packet.workers))
+        } else {
+            let sent = self.waiting.contains_key(&index);
+            (sent, packet.workers == current.workers)
+        };
+        let says = (packet.op, packet.op_seq, packet.header_only);
+        let same = says == (current.input.op(), current.op_seq, index < current.headers);
+        let taken = is_result && waited_for && enough && packet.epoch == self.epoch && same;
+        (taken && packet.scale == self.scale_of(index)).then_some(index)
     }
 
     pub(super) fn take(&mut self, packet: &ModelPacket, index: u64) {
@@ -23,26 +31,36 @@ impl Watch {
         self.finished.insert(index);
         self.exponents.insert(index, packet.next);
         self.owed.remove(&packet.slot);
+        self.kept.insert(packet.slot, packet.clone());
+        let Some(block) = index.checked_sub(current.headers) else {
+            return;
+        };
+        let held = self.job.quorum.is_none() || packet.set.contains(&self.place.member);
+        self.late += u64::from(!held);
         let sums = packet.values(self.job.lanes).expect("checked before");
-        if index >= current.headers {
-            let start = (index - current.headers) as usize * self.job.lanes;
-            let workers = self.job.members.len() as u32;
+        let (start, workers) = (block as usize * self.job.lanes, current.workers);
+        let float = |sum: i32| match packet.nonfinite {
+            true => f32::NAN,
+            false => {
+                let sum = ModelSum::dequantize(sum, packet.scale, workers);
+                ModelSum::estimate(sum, packet.workers, workers)
+            }
+        };
+        let elements = self.expected.operation().elements as usize;
+        for (at, sum) in (start..elements).zip(sums) {
             match &mut self.expected {
-                Values::I32(values) => values[start..]
-                    .iter_mut()
-                    .zip(sums)
-                    .for_each(|(value, sum)| *value = sum),
-                Values::F32(values) => values[start..].iter_mut().zip(sums).for_each(|(value, sum)| {
-                    *value = if packet.nonfinite {
-                        f32::NAN
-                    } else {
-                        ModelSum::dequantize(sum, packet.scale, workers)
+                Values::I32(values) => values[at] = sum,
+                Values::F32(values) => values[at] = float(sum),
+                Values::Feedback(values, residual) => {
+                    residual[at] = match packet.nonfinite {
+                        true => 0.0,
+                        false => ModelSum::residual(values[at], packet.scale, workers, held),
                     };
-                }),
+                    values[at] = float(sum);
+                }
                 Values::Barrier => {}
             }
         }
-        self.kept.insert(packet.slot, packet.clone());
     }
 
     /// R-EPOCH-3: up, by a Want or a refusal of an old epoch.
@@ -51,6 +69,12 @@ impl Watch {
         if moves {
             self.epoch = self.epoch.max(packet.epoch);
         }
+    }
+
+    /// R-REFORM-1: it is to register again.
+    pub(super) fn note_reform(&mut self, packet: &ModelPacket) {
+        let refused = packet.kind == REFUSAL && packet.scale == Some(7);
+        self.reform |= refused && packet.epoch == self.epoch;
     }
 
     /// R-WANT-1: the kept result of that slot and round is owed.
