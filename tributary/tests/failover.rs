@@ -7,6 +7,8 @@
 mod lost_ranks;
 #[path = "failover/server.rs"]
 mod server;
+#[path = "failover/trees.rs"]
+mod trees;
 #[path = "failover/work.rs"]
 mod work;
 

@@ -12,16 +12,23 @@ use rustix::process::{Pid, Signal, kill_process};
 pub struct Server {
     child: Child,
     shards: u16,
+    parent: Option<String>,
     pub control: String,
     pub data: String,
 }
 
 impl Server {
     pub fn start(shards: u16) -> Self {
-        Self::start_at(shards, "127.0.0.1:0", "127.0.0.1:0")
+        Self::start_at(shards, None, "127.0.0.1:0", "127.0.0.1:0")
     }
 
-    fn start_at(shards: u16, control: &str, data: &str) -> Self {
+    /// A leaf of another one.
+    pub fn start_leaf(parent: &Server) -> Self {
+        let shards = parent.shards;
+        Self::start_at(shards, Some(parent.control.clone()), "127.0.0.1:0", "127.0.0.1:0")
+    }
+
+    fn start_at(shards: u16, parent: Option<String>, control: &str, data: &str) -> Self {
         static CONFIGS: AtomicU32 = AtomicU32::new(0);
         let number = CONFIGS.fetch_add(1, Ordering::Relaxed);
         let config = format!("tributary-failover-{}-{number}.toml", std::process::id());
@@ -31,6 +38,7 @@ impl Server {
             .args(["serve", "--control-addr", control, "--data-addr", data])
             .args(["--shards", &shards.to_string(), "--config"])
             .arg(&config)
+            .args(parent.iter().flat_map(|parent| ["--parent", parent]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -61,6 +69,7 @@ impl Server {
         };
         Self {
             shards,
+            parent,
             control: after("control "),
             data: after("data "),
             child,
@@ -85,7 +94,7 @@ impl Server {
     pub fn restart(&mut self) {
         self.kill();
         let (control, data) = (self.control.clone(), self.data.clone());
-        *self = Self::start_at(self.shards, &control, &data);
+        *self = Self::start_at(self.shards, self.parent.clone(), &control, &data);
     }
 }
 
