@@ -440,45 +440,78 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Merges into the slot's generation and writes what is to be sent.
+    /// Merges into the slot's generation and writes what is to be sent. What only some jobs need has code of its own, so
+    /// that the code that most packets run stays small.
     #[inline(always)]
     fn run<const N: usize>(self, out: &mut [u8]) -> (Counter, Verdict) {
+        if self.down || self.frames.is_some() {
+            // A copy: a header whose address is given away cannot stay in registers.
+            let header = *self.header;
+            let place = Place {
+                header: &header,
+                ..self
+            };
+            return place.run_rarely::<N>(out);
+        }
+        // From members only data comes.
         let header = self.header;
-        // Only data has values; of other kinds, which only a parent sends, it is known that they have no flags.
-        let arrived = match header.kind {
-            Kind::Data => values_of::<N>(header, self.rest),
-            Kind::Want | Kind::Refusal => self.rest.is_empty().then_some(None),
-        };
-        let Some(arrived) = arrived else {
+        let Some(values) = values_of::<N>(header, self.rest) else {
             return (Counter::DroppedLength, Verdict::Quiet);
         };
         let job = self.job;
-        let first = usize::from(header.slot) * usize::from(job.generations);
-        if job.policy.keeps_history() && !self.down {
-            let generations = self.heads.get_mut(first..first + usize::from(job.generations));
-            mark_past(generations.unwrap_or_default(), header.round, self.sender);
+        if job.policy.keeps_history() {
+            mark_past_of(self.heads, job, header.slot, header.round, self.sender);
         }
-        let index = first + header.round.generation(job.generations);
-        let Some(frames) = self.frames else {
-            let head = self.heads.get_mut(index);
-            let values = frame_mut::<N>(self.values, index as u32);
-            let (Some(head), Some(values)) = (head, values) else {
-                return (Counter::DroppedSlot, Verdict::Quiet);
-            };
-            let arrival = Arrival {
-                header,
-                values: arrived,
-            };
-            let outcome = if self.down {
-                head.accept_down(values, job, arrival, self.now)
-            } else {
-                head.accept(values, job, arrival, self.now)
-            };
-            if job.policy.keeps_history() {
-                job.late = head.late_after(outcome, self.sender, job);
-            }
-            return emit(outcome, head, values, job, header, out);
+        let index = index_of(job, header);
+        let head = self.heads.get_mut(index);
+        let lanes = frame_mut::<N>(self.values, index as u32);
+        let (Some(head), Some(lanes)) = (head, lanes) else {
+            return (Counter::DroppedSlot, Verdict::Quiet);
         };
+        let outcome = head.accept(lanes, job, Arrival { header, values }, self.now);
+        if job.policy.keeps_history() {
+            job.late = head.late_after(outcome, self.sender, job);
+        }
+        emit(outcome, head, lanes, job, header, out)
+    }
+
+    /// Not inlined, and so compiled for the instruction set that every machine has, whatever the caller's is.
+    #[inline(never)]
+    fn run_rarely<const N: usize>(mut self, out: &mut [u8]) -> (Counter, Verdict) {
+        match self.frames.take() {
+            Some(frames) if !self.down => self.run_near::<N>(frames, out),
+            _ => self.run_down::<N>(out),
+        }
+    }
+
+    /// At a leaf: what the parent sent.
+    fn run_down<const N: usize>(self, out: &mut [u8]) -> (Counter, Verdict) {
+        let header = self.header;
+        // Only data has values; of other kinds it is known that they have no flags.
+        let values = match header.kind {
+            Kind::Data => values_of::<N>(header, self.rest),
+            Kind::Want | Kind::Refusal => self.rest.is_empty().then_some(None),
+        };
+        let Some(values) = values else {
+            return (Counter::DroppedLength, Verdict::Quiet);
+        };
+        let index = index_of(self.job, header);
+        let head = self.heads.get_mut(index);
+        let lanes = frame_mut::<N>(self.values, index as u32);
+        let (Some(head), Some(lanes)) = (head, lanes) else {
+            return (Counter::DroppedSlot, Verdict::Quiet);
+        };
+        let outcome = head.accept_down(lanes, self.job, Arrival { header, values }, self.now);
+        emit(outcome, head, lanes, self.job, header, out)
+    }
+
+    /// In a job with fewer frames than generations (R-SPILL).
+    fn run_near<const N: usize>(self, frames: &mut Frames, out: &mut [u8]) -> (Counter, Verdict) {
+        let (header, job) = (self.header, self.job);
+        let Some(arrived) = values_of::<N>(header, self.rest) else {
+            return (Counter::DroppedLength, Verdict::Quiet);
+        };
+        let index = index_of(job, header);
         let frame = frames.find::<N>(
             self.heads,
             self.values,
@@ -573,9 +606,52 @@ impl Recall<'_> {
     }
 }
 
+/// Which generation of all that the job has a packet is for.
+#[inline(always)]
+fn index_of(job: &Job, header: &Header) -> usize {
+    usize::from(header.slot) * usize::from(job.generations) + header.round.generation(job.generations)
+}
+
+/// R-QUORUM-2 for the packet's slot.
+#[inline(never)]
+fn mark_past_of(heads: &mut [Head], job: &Job, slot: u16, round: Round, sender: MemberSet) {
+    let first = usize::from(slot) * usize::from(job.generations);
+    let generations = heads.get_mut(first..first + usize::from(job.generations));
+    mark_past(generations.unwrap_or_default(), round, sender);
+}
+
 /// Writes what an outcome asks for, and says to whom it goes.
 #[inline(always)]
 fn emit<const N: usize>(
+    outcome: Outcome,
+    head: &Head,
+    values: &[i32; N],
+    job: &Job,
+    arrival: &Header,
+    out: &mut [u8],
+) -> (Counter, Verdict) {
+    let key = arrival.key;
+    match outcome {
+        Outcome::Quiet(counter) => (counter, Verdict::Quiet),
+        Outcome::Release(counter) => {
+            let result = head.result(key, job.epoch, arrival.slot);
+            let len = emit_chunk(head, values, &result, out);
+            (
+                counter,
+                len.map_or(Verdict::Quiet, |len| Verdict::Broadcast { key, len }),
+            )
+        }
+        _ => {
+            // A copy, as in `Place::run`.
+            let arrival = *arrival;
+            emit_rarely(outcome, head, values, job, &arrival, out)
+        }
+    }
+}
+
+/// The same for what does not come of every chunk: code of its own, to keep that of [`emit`] small.
+#[inline(never)]
+fn emit_rarely<const N: usize>(
     outcome: Outcome,
     head: &Head,
     values: &[i32; N],
@@ -588,11 +664,7 @@ fn emit<const N: usize>(
     let broadcast = |len| Verdict::Broadcast { key, len };
     let forward = |len| Verdict::Forward { key, len };
     let (counter, verdict) = match outcome {
-        Outcome::Quiet(counter) => return (counter, Verdict::Quiet),
-        Outcome::Release(counter) => {
-            let result = head.result(key, epoch, slot);
-            (counter, emit_chunk(head, values, &result, out).map(broadcast))
-        }
+        Outcome::Quiet(counter) | Outcome::Release(counter) => (counter, None),
         Outcome::Replay => {
             let result = head.result(key, epoch, slot);
             (
