@@ -1,6 +1,5 @@
 //! Joining a world: find the aggregator, register, wait for the others.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -105,7 +104,7 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     if !config.aggregators.is_empty() {
         return Ok((config.aggregators.clone(), None));
     }
-    let control_addr = SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
+    let control_addr = std::net::SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
     let host = if config.rank == 0 {
         let host = udp_host::HostConfig {
             control_addr,
