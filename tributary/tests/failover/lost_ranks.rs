@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use agg_worker::{Communicator, Config, Error, OnLost};
+use agg_worker::{Communicator, Config, Error, OnLost, Policy};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -13,22 +13,34 @@ use crate::server::Server;
 use crate::work::{Bits, OPERATIONS, Work, run_ranks};
 use crate::{config, seeds};
 
-/// What a victim is told: seed, ranks, its rank, the aggregator.
+/// What a victim is told: seed, ranks, its rank, the aggregator, and the quorum or 0.
 const VICTIM: &str = "TRIBUTARY_FAILOVER_VICTIM";
 
 /// Operations after the last loss.
 const AFTER: usize = 10;
 
-fn shrinking(work: Work, rank: u32, server: &Server) -> Config {
+/// `quorum` is 0 where all are waited for.
+fn shrinking(work: Work, rank: u32, server: &str, quorum: u8) -> Config {
+    let grace = Duration::from_millis(5);
+    let history_bytes = 1 << 20;
     Config {
+        aggregators: vec![server.to_owned()],
         on_lost: OnLost::Shrink,
-        ..config("shrink", work, rank, &[server])
+        policy: match quorum {
+            0 => Policy::All,
+            members => Policy::Quorum {
+                members,
+                grace,
+                history_bytes,
+            },
+        },
+        ..config("shrink", work, rank, &[])
     }
 }
 
 /// A rank in a process of its own.
-fn start_victim(work: Work, rank: u32, server: &Server) -> Child {
-    let told = format!("{} {} {rank} {}", work.seed, work.ranks, server.control);
+fn start_victim(work: Work, rank: u32, server: &Server, quorum: u8) -> Child {
+    let told = format!("{} {} {rank} {} {quorum}", work.seed, work.ranks, server.control);
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "lost_ranks::victim", "--ignored"])
         .env(VICTIM, told)
@@ -50,19 +62,15 @@ fn kill(mut victim: Child) {
 fn victim() {
     let Ok(told) = std::env::var(VICTIM) else { return };
     let told: Vec<&str> = told.split(' ').collect();
-    let [seed, ranks, rank, control] = told[..] else {
+    let [seed, ranks, rank, control, quorum] = told[..] else {
         panic!("{told:?}")
     };
     let work = Work {
         seed: seed.parse().unwrap(),
         ranks: ranks.parse().unwrap(),
     };
-    let configuration = Config {
-        aggregators: vec![control.to_owned()],
-        on_lost: OnLost::Shrink,
-        ..config("shrink", work, rank.parse().unwrap(), &[])
-    };
-    let mut world = Communicator::connect(configuration).unwrap();
+    let (rank, quorum) = (rank.parse().unwrap(), quorum.parse().unwrap());
+    let mut world = Communicator::connect(shrinking(work, rank, control, quorum)).unwrap();
     for operation in 0.. {
         // The second victim sees the first one lost.
         match work.reduce(&mut world, operation % OPERATIONS) {
@@ -137,14 +145,16 @@ fn reform_3_survivors_of_a_killed_rank_go_on_from_the_same_operation() {
         let work = Work { seed, ranks };
         let lost = (seed % u64::from(ranks)) as u32;
         let server = Server::start(1 + (seed % 2) as u16);
-        let victim = start_victim(work, lost, &server);
+        let victim = start_victim(work, lost, &server, 0);
         let killer = thread::spawn(move || {
             let random = SmallRng::seed_from_u64(seed).random_range(0..500);
             thread::sleep(Duration::from_millis(800 + random));
             kill(victim);
         });
         let survivors: Vec<u32> = (0..ranks).filter(|rank| *rank != lost).collect();
-        let configs = survivors.iter().map(|rank| shrinking(work, *rank, &server));
+        let configs = survivors
+            .iter()
+            .map(|rank| shrinking(work, *rank, &server.control, 0));
         let survivals = run_ranks(configs.collect(), move |world| {
             let mut random = SmallRng::seed_from_u64(u64::from(world.rank()));
             survive(work, world, 1, |_, _| {
@@ -170,7 +180,7 @@ fn reform_3_a_rank_that_is_busy_meanwhile_gets_every_loss() {
     let busy_in = (50..).find(|first| has_elements(*first) && has_elements(first + 1));
     let busy_in = busy_in.unwrap();
     let server = Server::start(2);
-    let victims = [1, 2].map(|rank| start_victim(work, rank, &server));
+    let victims = [1, 2].map(|rank| start_victim(work, rank, &server, 0));
     let (busy, told) = channel();
     let killer = thread::spawn(move || {
         told.recv().unwrap();
@@ -182,7 +192,7 @@ fn reform_3_a_rank_that_is_busy_meanwhile_gets_every_loss() {
         }
     });
     let survivors = [0, 3];
-    let configs = survivors.map(|rank| shrinking(work, rank, &server));
+    let configs = survivors.map(|rank| shrinking(work, rank, &server.control, 0));
     let survivals = run_ranks(configs.into(), move |world| {
         survive(work, world, 2, |rank, operation| {
             if (rank, operation) == (3, busy_in) {
@@ -195,4 +205,39 @@ fn reform_3_a_rank_that_is_busy_meanwhile_gets_every_loss() {
     check(work, &survivors, &survivals);
     let lost = [(busy_in, vec![1]), (busy_in + 1, vec![2])];
     assert_eq!(survivals[0].lost, lost);
+}
+
+/// Sums of floats go on without it at once, others when it has been removed.
+#[test]
+fn quorum_5_the_others_of_a_quorum_go_on_without_a_killed_rank() {
+    let work = Work { seed: 2, ranks: 3 };
+    let server = Server::start(1);
+    let victim = start_victim(work, 1, &server, 2);
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(1000));
+        kill(victim);
+    });
+    let configs = [0, 2].map(|rank| shrinking(work, rank, &server.control, 2));
+    let without = run_ranks(configs.into(), move |mut world| {
+        let mut without = 0;
+        for operation in 0.. {
+            let operation = operation % OPERATIONS;
+            let bits = work.reduce(&mut world, operation).unwrap();
+            if !work.is_float(operation) && !bits.is_empty() {
+                let survivors = work.sum(operation, [0, 2].into_iter());
+                assert!(
+                    bits == survivors || (without == 0 && bits == work.sum(operation, 0..3)),
+                    "operation {operation}"
+                );
+                without += usize::from(bits == survivors);
+            }
+            if without == AFTER {
+                break;
+            }
+        }
+        world.close().unwrap();
+        without
+    });
+    killer.join().unwrap();
+    assert_eq!(without, [AFTER, AFTER]);
 }
