@@ -36,7 +36,8 @@ pub struct Config {
     pub streams: Option<u16>,
     /// When a sum is complete; every rank must ask for the same. A job under a quorum moves to no other aggregator.
     pub policy: Policy,
-    /// What becomes of the job when a rank is lost; every rank must ask for the same.
+    /// What becomes of the job when a rank is lost; every rank must ask for the same. So that the aggregator can give a rank up
+    /// before operations fail that wait for it, their timeout is then more than twice the aggregator's `lost_after`, at least.
     pub on_lost: OnLost,
     /// Share of the aggregator's memory and time, 1 to 1000, against that of other worlds; every rank must ask for the same.
     pub weight: u16,

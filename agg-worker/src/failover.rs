@@ -4,7 +4,7 @@ use std::sync::TryLockError;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use agg_control::{ControlClient, OnLost, Registered, Registration, Resume};
+use agg_control::{ControlClient, ControlError, OnLost, Registered, Registration, Resume};
 
 use crate::arrival::arrive;
 use crate::keeper::CALL;
@@ -54,7 +54,11 @@ fn find_place(shared: &Shared, place: &Place, first: usize) -> Option<Place> {
     loop {
         match attempt(shared, place, index, &resume) {
             Ok(next) => return Some(next),
-            Err(said) => {
+            Err(Refused { said, is_final: true }) => {
+                shared.end(said);
+                return None;
+            }
+            Err(Refused { said, .. }) => {
                 tracing::debug!(aggregator = shared.addresses[index], said, "not admitted");
                 shared.moves.tried(&shared.addresses[index], said);
             }
@@ -115,12 +119,36 @@ fn report(shared: &Shared, stream: usize) -> Option<Report> {
     }
 }
 
-fn attempt(shared: &Shared, place: &Place, index: usize, resume: &Resume) -> Result<Place, String> {
+/// Why an aggregator does not admit the job.
+struct Refused {
+    said: String,
+    /// Nor will another.
+    is_final: bool,
+}
+
+impl From<String> for Refused {
+    fn from(said: String) -> Self {
+        let is_final = false;
+        Self { said, is_final }
+    }
+}
+
+fn attempt(shared: &Shared, place: &Place, index: usize, resume: &Resume) -> Result<Place, Refused> {
     let config = &shared.config;
     let arrival = arrive(config, &shared.addresses[index], &place.ports, CALL)?;
     let registration =
         arrival.registration(config, shared.member.nonce, wait(shared), Some(resume.clone()))?;
     let registered = register(shared, arrival.control.clone(), registration)?;
+    let registered = registered.map_err(|error| Refused {
+        is_final: match &error {
+            // The job goes on without this rank.
+            ControlError::Refused { word, .. } if word == "left-out" => true,
+            // Elsewhere that may be about an earlier stay of the job there.
+            ControlError::Refused { word, .. } => word == "job-ended" && index == place.index,
+            _ => false,
+        },
+        said: error.to_string(),
+    })?;
     let same_terms = (
         registered.key,
         registered.lanes,
@@ -128,15 +156,18 @@ fn attempt(shared: &Shared, place: &Place, index: usize, resume: &Resume) -> Res
         registered.streams,
     ) == (resume.key, resume.lanes, resume.window, resume.streams);
     if !same_terms {
-        return Err("it answered with another job's key, lanes, window or streams".into());
+        let said = "it answered with another job's key, lanes, window or streams";
+        return Err(said.to_owned().into());
     }
     Ok(Place::new(place.generation + 1, index, arrival, registered))
 }
 
-/// How long others may take to come to the same aggregator. Not all of an operation's time: if ranks went to different ones
-/// there must be some left for the next.
+/// How long others may take to come to the same aggregator. Not all of an operation's time: if ranks went to different ones,
+/// as when one has only stalled, they must find together before an operation's deadline, or before they count as lost.
 fn wait(shared: &Shared) -> Duration {
-    let wait = (shared.timeout / 2).max(SHORTEST_WAIT);
+    let wait = (shared.timeout / 2)
+        .min(shared.terms.lost_after / 2)
+        .max(SHORTEST_WAIT);
     match shared.config.on_lost {
         OnLost::Abort => wait,
         // Long enough to be there when the aggregator gives a rank up.
@@ -150,7 +181,7 @@ fn register(
     shared: &Shared,
     control: ControlClient,
     registration: Registration,
-) -> Result<Registered, String> {
+) -> Result<Result<Registered, ControlError>, String> {
     let (done, answer) = channel();
     std::thread::Builder::new()
         .name("tributary-register".into())
@@ -161,7 +192,7 @@ fn register(
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     loop {
         match answer.recv_timeout(STOP_INTERVAL) {
-            Ok(answer) => return answer.map_err(|error| error.to_string()),
+            Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) if shared.is_over() => {
                 return Err("this rank did not wait for its answer".into());
             }

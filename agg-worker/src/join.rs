@@ -1,6 +1,5 @@
 //! Joining a world: find the aggregator, register, wait for the others.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -73,11 +72,10 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     let place = Place::new(0, index, arrival, registered);
     let moves = Arc::new(Moves::new(place, Instant::now()));
     let failover_after = config.failover_after.min(timeout / 3);
-    let packet_len = packet_len(lanes.count());
-    let streams = workers
-        .into_iter()
-        .enumerate()
-        .map(|(stream, worker)| Mutex::new(Stream::new(stream, worker, &moves, packet_len, failover_after)));
+    let len = packet_len(lanes.count());
+    let streams = workers.into_iter().enumerate().map(|(stream, worker)| {
+        Mutex::new(Stream::new(stream, worker, &moves, len, timeout, failover_after))
+    });
     let streams = streams.collect();
     let shared = Shared::new(config, addresses, member, terms, timeout, moves, streams);
     Ok(Joined { shared, embedded })
@@ -106,7 +104,7 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     if !config.aggregators.is_empty() {
         return Ok((config.aggregators.clone(), None));
     }
-    let control_addr = SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
+    let control_addr = std::net::SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
     let host = if config.rank == 0 {
         let host = udp_host::HostConfig {
             control_addr,

@@ -13,6 +13,14 @@
 //! ```
 //!
 //! [`Communicator::submit`] reduces in the background and returns a [`Pending`] to poll or wait for.
+//!
+//! What can go wrong while a job runs, and what becomes of it:
+//! - An aggregator is lost, or restarted: the job moves to the next of [`Config::aggregators`], or to the same one when it is
+//!   there again. Operations take longer, and end with the same bits. Not under a quorum.
+//! - A rank is lost: the job ends with an error that names it; with [`OnLost::Shrink`] one operation ends with
+//!   [`Error::RanksLost`] everywhere, and the others go on.
+//! - A rank is slow: the others wait; under [`Policy::Quorum`] they do not, and
+//!   [`Communicator::all_reduce_with_feedback`] keeps what was late for the next sum.
 #![forbid(unsafe_code)]
 
 mod arrival;

@@ -199,10 +199,14 @@ impl Moves {
     /// What the aggregators said that were tried in vain, or nothing.
     pub(crate) fn tries(&self) -> Option<String> {
         let state = self.lock();
-        let tries = state
-            .tried
-            .iter()
-            .map(|(address, said)| format!("{address}: {said}"));
+        let tries = state.tried.iter().map(|(address, said)| {
+            // Many errors name it themselves.
+            if said.contains(address.as_str()) {
+                said.clone()
+            } else {
+                format!("{address}: {said}")
+            }
+        });
         let tries: Vec<_> = tries.collect();
         (!tries.is_empty()).then(|| tries.join("; "))
     }

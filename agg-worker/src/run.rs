@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use agg_core::{OpKind, Operation, Tensor, operation};
 
@@ -12,9 +12,6 @@ use crate::feedback::{Contribution, Feedback};
 use crate::shared::{Shared, lock};
 use crate::stream::{Stopped, Stream};
 use crate::turns::Ticket;
-
-/// How long to sleep before looking again whether the job is over.
-const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// What each stream carries of a tensor.
 type Parts<'t> = Vec<(u64, Tensor<'t>)>;
@@ -94,9 +91,6 @@ impl Shared {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
         }
-        if operation.elements == 0 {
-            self.wait_until_settled();
-        }
         if let Some(reason) = self.ended.get() {
             return Err(self.fail(self.ended_error(reason.clone())));
         }
@@ -118,19 +112,6 @@ impl Shared {
             Err(Stopped::Abandoned) => Err(self.ranks_lost()),
             // Before the turn is given back, so that the next operation finds it.
             Err(stopped) => Err(self.fail(self.explain(stopped))),
-        }
-    }
-
-    /// An operation without elements needs nobody, and so would be done although this rank has just said, to move, that it
-    /// is not (R-REFORM-3).
-    fn wait_until_settled(&self) {
-        let began = Instant::now();
-        while self.moves.held().is_some() && !self.is_over() {
-            if began.elapsed() > self.timeout {
-                let tries = self.moves.tries().unwrap_or_default();
-                self.end(format!("no aggregator has taken it in time; {tries}"));
-            }
-            self.moves.wait(LOOK_UP);
         }
     }
 

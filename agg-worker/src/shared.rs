@@ -59,10 +59,15 @@ pub(crate) struct Totals {
 /// Who takes part.
 struct Ranks {
     live: Vec<u32>,
-    /// Lost, but the operation that ends with them has not been called here yet.
+    /// Lost, but the operations that end with them have not been called here yet; ascending by operation.
+    losses: Vec<Loss>,
+}
+
+/// Ranks that were lost, and the number of the operation that ends with them.
+#[derive(Default)]
+struct Loss {
+    operation: u32,
     lost: Vec<u32>,
-    /// That operation's number.
-    failed_operation: u32,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,8 +86,7 @@ impl Shared {
     ) -> Self {
         let ranks = Ranks {
             live: (0..config.size).collect(),
-            lost: Vec::new(),
-            failed_operation: 0,
+            losses: Vec::new(),
         };
         let immovable = if config.aggregators.is_empty() {
             Some("its only aggregator was in rank 0's process")
@@ -137,21 +141,28 @@ impl Shared {
     /// The job goes on without some ranks, from a certain operation on.
     pub(crate) fn lose(&self, boundary: &Boundary) {
         let mut ranks = lock(&self.ranks);
-        ranks.lost.extend(&boundary.lost);
-        ranks.failed_operation = boundary.failed_operation;
+        let mut loss = Loss {
+            operation: boundary.failed_operation,
+            lost: boundary.lost.clone(),
+        };
+        while let Some(later) = ranks.losses.pop_if(|other| other.operation >= loss.operation) {
+            loss.lost.extend(later.lost);
+        }
+        loss.lost.sort_unstable();
+        loss.lost.dedup();
+        ranks.losses.push(loss);
     }
 
     /// The error of that operation.
     pub(crate) fn ranks_lost(&self) -> Error {
         let mut ranks = lock(&self.ranks);
-        let mut lost = std::mem::take(&mut ranks.lost);
-        lost.sort_unstable();
-        lost.dedup();
+        let next = (!ranks.losses.is_empty()).then(|| ranks.losses.remove(0));
+        let Loss { operation, lost } = next.unwrap_or_default();
         ranks.live.retain(|rank| !lost.contains(rank));
         Error::RanksLost {
             world: self.config.world.clone(),
             rank: self.config.rank,
-            operation: ranks.failed_operation,
+            operation,
             lost,
             left: ranks.live.len() as u32,
         }

@@ -27,6 +27,8 @@ pub(crate) struct Stream {
     moves: Arc<Moves>,
     /// Of the place where this stream is.
     generation: u64,
+    /// An operation fails when no part of its result came for this long.
+    timeout: Nanos,
     /// Silence for so long is looked into.
     failover_after: Nanos,
     aggregator: SocketAddr,
@@ -59,6 +61,7 @@ impl Stream {
         worker: StreamWorker,
         moves: &Arc<Moves>,
         packet_len: usize,
+        timeout: Duration,
         failover_after: Duration,
     ) -> Self {
         let place = moves.place();
@@ -66,7 +69,8 @@ impl Stream {
         Self {
             index,
             generation: place.generation,
-            failover_after: u64::try_from(failover_after.as_nanos()).unwrap_or(u64::MAX),
+            timeout: nanos(timeout),
+            failover_after: nanos(failover_after),
             received: RecvBatch::new(port.udp(), packet_len),
             sending: SendBatch::new(packet_len, TRAINS),
             packet: vec![0; packet_len].into_boxed_slice(),
@@ -86,7 +90,7 @@ impl Stream {
         tensor: &mut Tensor<'_>,
         ended: impl Fn() -> bool,
     ) -> Result<(), Stopped> {
-        self.follow();
+        self.wait_until_settled(operation, &ended)?;
         self.worker
             .start(operation, elements, self.moves.now())
             .map_err(|error| match error {
@@ -126,6 +130,27 @@ impl Stream {
             None if self.worker.was_abandoned() => Err(Stopped::Abandoned),
             None => Ok(()),
         }
+    }
+
+    /// While streams are held none may start an operation: what this rank has said of itself would not hold (R-REFORM-1).
+    fn wait_until_settled(&mut self, operation: Operation, ended: impl Fn() -> bool) -> Result<(), Stopped> {
+        let began = self.moves.now();
+        while self.follow() {
+            if ended() {
+                return Err(Stopped::Ended);
+            }
+            if self.moves.now() - began >= self.timeout {
+                let position = self.worker.position();
+                return Err(Stopped::Failed(Failure::AggregatorSilent {
+                    waited: self.timeout,
+                    chunk: position.next_chunk,
+                    op_seq: position.operations,
+                    operation,
+                }));
+            }
+            self.moves.wait(LOOK_UP);
+        }
+        Ok(())
     }
 
     /// Takes in what has come between operations, and answers it.
@@ -219,4 +244,8 @@ impl Stream {
     pub(crate) fn packets_sent(&self) -> u64 {
         self.sending.counts().sent
     }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

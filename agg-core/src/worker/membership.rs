@@ -129,3 +129,86 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::{StartError, WorkerConfig};
+    use crate::{Lanes, OpKind, Operation, Policy};
+
+    const ONE: Operation = Operation {
+        kind: OpKind::SumI32,
+        elements: 1,
+    };
+
+    fn worker() -> Worker<[SlotState; 2], [i32; 32]> {
+        let config = WorkerConfig {
+            key: 1,
+            epoch: Epoch(1),
+            member: 0,
+            members: 3,
+            workers: 3,
+            lanes: Lanes::from_count(16).unwrap(),
+            window: 2,
+            policy: Policy::All,
+            timeout: 1000,
+            first_chunk: 0,
+        };
+        Worker::new(config, core::array::from_fn(|_| SlotState::default()), [0; 32]).unwrap()
+    }
+
+    fn place(epoch: u32, workers: u8) -> Membership {
+        Membership {
+            epoch: Epoch(epoch),
+            member: 0,
+            members: workers,
+            workers: u32::from(workers),
+        }
+    }
+
+    fn boundary(operation: u32, next_chunk: u64) -> Option<Boundary> {
+        Some(Boundary {
+            operation,
+            next_chunk,
+        })
+    }
+
+    #[test]
+    fn reform_3_what_is_under_way_at_the_boundary_ends_and_the_next_goes_on() {
+        let mut worker = worker();
+        worker.start(ONE, 1, 0).unwrap();
+        worker.rejoin(&place(2, 2), boundary(0, 5), 0);
+        assert!(!worker.is_busy() && worker.was_abandoned());
+        assert_eq!(
+            (worker.position().operations, worker.position().next_chunk),
+            (1, 5)
+        );
+        worker.start(ONE, 1, 0).unwrap();
+        assert!(worker.is_busy() && !worker.was_abandoned());
+    }
+
+    /// A rank that computes for long while members are lost one after the other.
+    #[test]
+    fn reform_3_boundaries_that_were_not_reached_yet_add_up() {
+        let mut worker = worker();
+        worker.rejoin(&place(2, 2), boundary(0, 5), 0);
+        worker.rejoin(&place(3, 2), None, 0);
+        worker.rejoin(&place(4, 1), boundary(1, 9), 0);
+        for _ in 0..2 {
+            assert_eq!(worker.start(ONE, 1, 0), Err(StartError::Abandoned));
+        }
+        worker.start(ONE, 1, 0).unwrap();
+        assert_eq!(
+            (worker.position().operations, worker.position().next_chunk),
+            (2, 10)
+        );
+    }
+
+    #[test]
+    fn reform_3_an_operation_before_the_boundary_goes_on() {
+        let mut worker = worker();
+        worker.start(ONE, 1, 0).unwrap();
+        worker.rejoin(&place(2, 2), boundary(1, 5), 0);
+        assert!(worker.is_busy() && !worker.was_abandoned());
+    }
+}

@@ -2,28 +2,43 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A `tributary serve`. Killed with this value.
 pub struct Server {
     child: Child,
     shards: u16,
+    parent: Option<String>,
     pub control: String,
     pub data: String,
 }
 
 impl Server {
     pub fn start(shards: u16) -> Self {
-        Self::start_at(shards, "127.0.0.1:0", "127.0.0.1:0")
+        Self::start_at(shards, None, "127.0.0.1:0", "127.0.0.1:0")
     }
 
-    fn start_at(shards: u16, control: &str, data: &str) -> Self {
-        let config = std::env::temp_dir().join(format!("tributary-failover-{}.toml", std::process::id()));
+    /// A leaf of another one.
+    pub fn start_leaf(parent: &Server) -> Self {
+        let shards = parent.shards;
+        Self::start_at(shards, Some(parent.control.clone()), "127.0.0.1:0", "127.0.0.1:0")
+    }
+
+    fn start_at(shards: u16, parent: Option<String>, control: &str, data: &str) -> Self {
+        static CONFIGS: AtomicU32 = AtomicU32::new(0);
+        let number = CONFIGS.fetch_add(1, Ordering::Relaxed);
+        let config = format!("tributary-failover-{}-{number}.toml", std::process::id());
+        let config = std::env::temp_dir().join(config);
         std::fs::write(&config, "[control]\nlost_after = 3\nheartbeat = 0.5\n").unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_tributary"))
             .args(["serve", "--control-addr", control, "--data-addr", data])
             .args(["--shards", &shards.to_string(), "--config"])
             .arg(&config)
+            .args(parent.iter().flat_map(|parent| ["--parent", parent]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -38,6 +53,7 @@ impl Server {
                 break summary.to_owned();
             }
         };
+        std::fs::remove_file(&config).unwrap();
         let verbose = std::env::var_os("TRIBUTARY_FAILOVER_LOG").is_some();
         thread::spawn(move || {
             // A full pipe would stop it.
@@ -53,6 +69,7 @@ impl Server {
         };
         Self {
             shards,
+            parent,
             control: after("control "),
             data: after("data "),
             child,
@@ -65,11 +82,19 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// SIGSTOP, and SIGCONT after a while.
+    pub fn stall(&self, time: Duration) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::STOP).unwrap();
+        thread::sleep(time);
+        kill_process(pid, Signal::CONT).unwrap();
+    }
+
     /// Another process on the same ports.
     pub fn restart(&mut self) {
         self.kill();
         let (control, data) = (self.control.clone(), self.data.clone());
-        *self = Self::start_at(self.shards, &control, &data);
+        *self = Self::start_at(self.shards, self.parent.clone(), &control, &data);
     }
 }
 

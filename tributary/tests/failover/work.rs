@@ -1,6 +1,7 @@
 //! What the ranks of these tests do: many small all-reduces, each known by its number.
 
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,11 @@ impl Work {
         let rank = world.rank();
         if self.is_float(operation) {
             let mut values = self.floats(operation, rank);
-            world.all_reduce(&mut values)?;
+            if operation % 8 == 1 {
+                values = world.submit(values).wait()?;
+            } else {
+                world.all_reduce(&mut values)?;
+            }
             return Ok(values.into_iter().map(f32::to_bits).collect());
         }
         let mut values = self.integers(operation, rank);
@@ -83,9 +88,12 @@ impl Work {
         sum.into_iter().map(i32::cast_unsigned).collect()
     }
 
-    /// All operations on every rank of a world, with pauses between some, then the end of it.
-    pub fn run_all(self, configure: impl Fn(u32) -> Config) -> Vec<Vec<Bits>> {
+    /// All operations on every rank of a world, with pauses between some, then the end of it. Begins when `all_here`, of one
+    /// thread more than there are ranks, is full.
+    pub fn run_all(self, all_here: &Arc<Barrier>, configure: impl Fn(u32) -> Config) -> Vec<Vec<Bits>> {
+        let all_here = Arc::clone(all_here);
         let results = self.on_every_rank(configure, move |mut world| {
+            all_here.wait();
             let mut random = self.random(OPERATIONS, world.rank());
             let results = (0..OPERATIONS)
                 .map(|operation| {
