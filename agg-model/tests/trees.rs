@@ -103,7 +103,11 @@ fn leaf_1_chosen_trees_give_the_bits_of_the_flat_sum() {
         Tree::leaves(&[3, 3]),
         Tree::leaves(&[1, 4, 2]),
         Tree::Aggregator(vec![Tree::flat(0..3), worker(3), worker(4)]),
-        Tree::Aggregator(vec![worker(0), Tree::Aggregator(vec![Tree::flat(1..3), worker(3)]), Tree::flat(4..6)]),
+        Tree::Aggregator(vec![
+            worker(0),
+            Tree::Aggregator(vec![Tree::flat(1..3), worker(3)]),
+            Tree::flat(4..6),
+        ]),
         Tree::Aggregator(vec![Tree::Aggregator(vec![Tree::flat(0..4)])]),
     ];
     for (seed, tree) in (0..).zip(trees) {
@@ -116,7 +120,12 @@ fn leaf_1_chosen_trees_give_the_bits_of_the_flat_sum() {
                 levels: 3,
                 window: 4,
                 weather,
-                operations: vec![Op::I32(200), Op::F32(300, -40, 40), Op::Barrier, Op::F32(90, -149, -120)],
+                operations: vec![
+                    Op::I32(200),
+                    Op::F32(300, -40, 40),
+                    Op::Barrier,
+                    Op::F32(90, -149, -120),
+                ],
                 seed,
             };
             let mut cluster = plan.cluster();
@@ -144,7 +153,11 @@ fn reform_2_lost_trees_are_refilled_by_members() {
         restored.add(cluster.count("slots_restored"));
         restarts.add(u64::from(cluster.restarts()));
     });
-    println!("{} restarts, {} slots restored", restarts.0.get(), restored.0.get());
+    println!(
+        "{} restarts, {} slots restored",
+        restarts.0.get(),
+        restored.0.get()
+    );
     assert!(restored.0.get() > 0 && restarts.0.get() > 0);
 }
 
@@ -161,5 +174,9 @@ fn reform_3_survivors_agree_on_what_was_lost() {
         cluster.check_sums();
         lost.add(u64::from(cluster.ranks().len() < plan.workers));
     });
-    assert!(lost.0.get() > 100, "only {} ranks were lost in time", lost.0.get());
+    assert!(
+        lost.0.get() > 100,
+        "only {} ranks were lost in time",
+        lost.0.get()
+    );
 }
