@@ -43,5 +43,53 @@ fn scenarios() -> Vec<Scenario> {
         given::batched_slots(),
     ]);
     scenarios.push(troubled(given::batched(), Trouble::Restart));
+    scenarios.extend(levels());
+    scenarios.extend(deaths());
+    scenarios.extend(quorums());
+    scenarios
+}
+
+/// Two levels of aggregators, and jobs that are re-formed.
+fn levels() -> Vec<Scenario> {
+    vec![
+        given::two_leaves(),
+        given::two_small_leaves(),
+        given::floats_over_leaves(),
+        given::beside_a_leaf(),
+        given::beside_a_small_leaf(),
+        given::disagreement_over_leaves(),
+        given::renumbered(given::one_slot()),
+        given::renumbered(given::three_workers()),
+        given::renumbered(given::two_slots()),
+        troubled(given::two_leaves(), Trouble::Reform),
+        troubled(given::two_small_leaves(), Trouble::Reform),
+        troubled(given::floats_over_leaves(), Trouble::Reform),
+        given::to_the_root(given::two_leaves()),
+        given::to_the_other_leaf(given::two_leaves()),
+    ]
+}
+
+/// Jobs that lose a worker.
+fn deaths() -> Vec<Scenario> {
+    let mut scenarios = Vec::new();
+    for worker in [0, 2] {
+        for scenario in [given::short_operations(3), given::short_operations_two_slots(3)] {
+            scenarios.push(troubled(scenario, Trouble::Shrink(worker)));
+        }
+    }
+    scenarios.push(troubled(given::short_operations(4), Trouble::Shrink(0)));
+    scenarios
+}
+
+/// Jobs under a quorum.
+fn quorums() -> Vec<Scenario> {
+    let mut scenarios = Vec::new();
+    for (blocks, grace, generations) in [(1, 0, 2), (2, 0, 2), (2, 1, 2), (3, 0, 2), (3, 0, 4)] {
+        scenarios.push(given::quorum(blocks, grace, generations));
+        scenarios.push(troubled(
+            given::quorum(blocks, grace, generations),
+            Trouble::Exclude(2),
+        ));
+    }
     scenarios
 }

@@ -3,6 +3,7 @@
 use agg_core::OpKind;
 
 use crate::scenario::{Scenario, Trouble};
+use crate::topology::Topology;
 use crate::values::Step;
 
 const BARRIER: Step = Step {
@@ -103,12 +104,119 @@ pub fn reflected() -> Scenario {
     }
 }
 
+/// Two workers at one leaf, one at the other.
+pub fn two_leaves() -> Scenario {
+    Scenario::new("2 + 1 workers at leaves, W=1, 3 rounds", 3, 1, vec![Step::i32(3)])
+        .over(Topology::tree(&[], &[&[0, 1], &[2]]))
+}
+
+/// A worker at each of two leaves, two slots.
+pub fn two_small_leaves() -> Scenario {
+    Scenario::new("1 + 1 workers at leaves, W=2, 2 rounds", 2, 2, vec![Step::i32(4)])
+        .over(Topology::tree(&[], &[&[0], &[1]]))
+}
+
+/// Floats over two levels: exponents come from other leaves.
+pub fn floats_over_leaves() -> Scenario {
+    Scenario::new(
+        "1 + 1 workers at leaves, W=1, f32 (2), barrier",
+        2,
+        1,
+        vec![Step::f32(2), BARRIER],
+    )
+    .over(Topology::tree(&[], &[&[0], &[1]]))
+}
+
+/// A worker beside a leaf.
+pub fn beside_a_leaf() -> Scenario {
+    Scenario::new(
+        "2 workers at a leaf, 1 beside it, W=1, 3 rounds",
+        3,
+        1,
+        vec![Step::i32(3)],
+    )
+    .over(Topology::tree(&[2], &[&[0, 1]]))
+}
+
+/// A worker beside a leaf with one, two slots.
+pub fn beside_a_small_leaf() -> Scenario {
+    Scenario::new(
+        "1 worker at a leaf, 1 beside it, W=2, 2 rounds",
+        2,
+        2,
+        vec![Step::i32(4)],
+    )
+    .over(Topology::tree(&[1], &[&[0]]))
+}
+
+/// Ranks of different leaves disagree.
+pub fn disagreement_over_leaves() -> Scenario {
+    Scenario {
+        disagrees: Some(vec![Step::i32(1), Step::i32(3)]),
+        ..Scenario::new(
+            "2 + 1 workers at leaves, W=1, the last disagrees",
+            3,
+            1,
+            vec![Step::i32(1), Step::f32(2)],
+        )
+        .over(Topology::tree(&[], &[&[0, 1], &[2]]))
+    }
+}
+
+/// A job of one aggregator whose workers get each other's numbers.
+pub fn renumbered(scenario: Scenario) -> Scenario {
+    let order: Vec<_> = (0..scenario.members).rev().collect();
+    named(scenario, ", re-formed in reverse").reforming(Topology::flat(&order))
+}
+
+/// A leaf is lost; its workers go to the root.
+pub fn to_the_root(scenario: Scenario) -> Scenario {
+    named(scenario, ", a leaf lost, its worker to the root").reforming(Topology::tree(&[2], &[&[0, 1], &[]]))
+}
+
+/// A leaf is lost; its workers go to the other leaf.
+pub fn to_the_other_leaf(scenario: Scenario) -> Scenario {
+    named(scenario, ", a leaf lost, its worker to the other")
+        .reforming(Topology::tree(&[], &[&[2, 0, 1], &[]]))
+}
+
+fn named(scenario: Scenario, suffix: &str) -> Scenario {
+    Scenario {
+        name: scenario.name + suffix,
+        ..scenario
+    }
+}
+
+/// Operations of one or two chunks, so that survivors of a death are in different ones.
+pub fn short_operations(members: usize) -> Scenario {
+    let script = vec![Step::i32(1), Step::i32(2), Step::i32(1)];
+    let name = format!("{members} workers, W=1, operations of 1, 2, 1 chunks");
+    Scenario::new(&name, members, 1, script)
+}
+
+/// The same with two slots.
+pub fn short_operations_two_slots(members: usize) -> Scenario {
+    let script = vec![Step::i32(2), Step::i32(3), Step::i32(1)];
+    let name = format!("{members} workers, W=2, operations of 2, 3, 1 chunks");
+    Scenario::new(&name, members, 2, script)
+}
+
+/// Two of three let a slot go.
+pub fn quorum(blocks: usize, grace: u64, generations: u16) -> Scenario {
+    let grace_name = if grace > 0 { ", grace" } else { "" };
+    let name = format!("2 of 3 workers, W=1, f32 ({blocks}), G={generations}{grace_name}");
+    Scenario::new(&name, 3, 1, vec![Step::f32(blocks)]).quorum(2, grace, generations)
+}
+
 /// The same with trouble, which its name tells.
 pub fn troubled(scenario: Scenario, trouble: Trouble) -> Scenario {
     let suffix = match trouble {
         Trouble::None => "",
         Trouble::Restart => ", restart",
         Trouble::FailOver => ", fail-over",
+        Trouble::Reform => ", re-formed",
+        Trouble::Shrink(_) => ", one dies",
+        Trouble::Exclude(_) => ", one is removed",
     };
     Scenario {
         name: scenario.name + suffix,

@@ -5,10 +5,11 @@
 //! ([`crate::world::World::verify_dead`]): on every state of that party that was found, a packet that the rules call
 //! dead changes nothing and brings nothing new, and on every state that follows it is called dead again.
 
-use agg_core::Epoch;
+use agg_core::slot::Head;
 use agg_core::wire::{Flags, Header, Kind, Refusal};
+use agg_core::{Epoch, Job};
 
-use crate::member::Member;
+use crate::member::{KEY, Member};
 use crate::node::Node;
 
 /// Whether a packet from an aggregator is dead to a member: of an older epoch, or of a round that it has the result
@@ -17,11 +18,15 @@ pub fn to_member(header: &Header, member: &Member) -> bool {
     let latest = member.latest(header.slot);
     let old = header.epoch < member.epoch();
     let past = latest.is_some_and(|latest| latest.is_after(header.round));
-    match header.kind {
-        Kind::Data => old || latest.is_some_and(|latest| !header.round.is_after(latest)),
-        Kind::Want => old || (header.epoch == member.epoch() && past),
-        Kind::Refusal => header.scale.0 == Refusal::Epoch.to_wire() && header.epoch <= member.epoch(),
-    }
+    member.is_dead()
+        || match (header.kind, Refusal::from_wire(header.scale.0)) {
+            (Kind::Data, _) => old || latest.is_some_and(|latest| !header.round.is_after(latest)),
+            (Kind::Want, _) => old || (header.epoch == member.epoch() && past),
+            // That it is to register again the model says itself.
+            (Kind::Refusal, Some(Refusal::Reform)) => true,
+            (Kind::Refusal, Some(Refusal::Epoch)) => header.epoch <= member.epoch(),
+            (Kind::Refusal, _) => false,
+        }
 }
 
 /// Whether a member's packet is dead to an aggregator of epoch `node` by the state of its sender: it is of an older
@@ -30,20 +35,62 @@ pub fn from_member(header: &Header, node: Epoch, member: &Member) -> bool {
     header.epoch < node && member.epoch() >= node
 }
 
-/// Whether a member's packet is dead to an aggregator: of an older round, of a complete generation (whose result went
-/// to every member when it became complete), or a first send that is merged already.
+/// Whether a packet of the member `sender` is dead to an aggregator: of an older round, of a complete generation (whose
+/// result went to every member when it became complete), or a first send that is merged already. Under a quorum it must
+/// also have said all that it says of its sender's past, and what is merged may yet let a generation go.
 ///
-/// After a restart all packets of the first epoch are: the model puts the refusals that they bring into the network
-/// at once.
-pub fn to_node(header: &Header, node: &Node, members: usize, restarted: bool) -> bool {
-    if header.epoch != node.epoch() {
-        return restarted && header.epoch < node.epoch();
+/// Where the model has replaced an aggregator, all packets of older epochs are: it puts the refusals that they bring
+/// into the network at once. What comes from nobody who is a member is, too.
+pub fn to_node(header: &Header, node: &Node, sender: Option<u8>) -> bool {
+    let job = node.job();
+    let Some(sender) = sender.filter(|sender| !job.suspended && !job.excluded.contains(*sender)) else {
+        return true;
+    };
+    if header.member != sender || header.epoch != job.epoch {
+        return header.member != sender || node.topology() > 0 && header.epoch < job.epoch;
     }
     let Some(held) = node.held(header) else {
         return false;
     };
-    let complete = held.set.len() as usize == members;
+    let past = |head: &Head| {
+        let round = result(head, job, header.slot).round;
+        !header.round.is_after(round) || head.held_back(header, job.epoch).set.contains(sender)
+    };
+    let quorum = job.policy.keeps_history();
+    if quorum && !node.used(header.slot).all(past) {
+        return false;
+    }
+    let is = result(held, job, header.slot);
     let first_send = !header.flags.has(Flags::RESEND) && !header.flags.has(Flags::RESULT);
-    let merged = first_send && held.set.contains(header.member);
-    held.round.is_after(header.round) || (held.round == header.round && (complete || merged))
+    let merged = !quorum && first_send && is.set.contains(sender);
+    is.round.is_after(header.round)
+        || (is.round == header.round && (is_complete(held, node, header.slot) || merged))
+}
+
+/// Whether a packet of the parent is dead to a leaf: of another epoch or an older round, or the result of a generation that is
+/// complete.
+pub fn to_leaf(header: &Header, node: &Node) -> bool {
+    let job = node.job();
+    let Some(parent) = job.parent.filter(|_| !job.suspended) else {
+        return true;
+    };
+    let known = header.kind == Kind::Refusal && Refusal::from_wire(header.scale.0) == Some(Refusal::Epoch);
+    if header.epoch != parent.epoch || known {
+        return header.epoch <= parent.epoch;
+    }
+    node.held(header).is_some_and(|held| {
+        let round = result(held, job, header.slot).round;
+        let complete = header.kind == Kind::Data && is_complete(held, node, header.slot);
+        round.is_after(header.round) || (round == header.round && complete)
+    })
+}
+
+fn result(head: &Head, job: &Job, slot: u16) -> Header {
+    head.result(KEY, job.epoch, slot)
+}
+
+/// A leaf's generation that is full stands for the workers below it, one that is complete for those of the whole job.
+fn is_complete(head: &Head, node: &Node, slot: u16) -> bool {
+    let header = result(head, node.job(), slot);
+    head.waiting().is_none() && (node.job().parent.is_none() || header.workers != node.workers())
 }

@@ -1,17 +1,19 @@
 //! The fair schedule: from a state on nothing is lost any more.
 //!
-//! What was sent before is never delivered. Users call their operations, packets arrive in the order of sending, and
-//! when none is left every resend timer fires. Where workers have begun to go over to the second aggregator, all
-//! do. That every state reached by any misfortune ends so, with the right results, is how the model says that no
-//! operation can get stuck.
+//! What was sent before is never delivered. Where workers have begun to go over to the second aggregator, all do; where
+//! the aggregators are being re-formed, all register and are told. Users call their operations, packets arrive in the
+//! order of sending, and when none is left every worker's resend timers fire, which are the clock of the aggregators, too:
+//! a leaf sends up again when its workers send again (R-LEAF-2), and so each level has its turn at each alarm. That every
+//! state reached by any misfortune ends so, with the right results, is how the model says that no operation can get stuck.
 
 use std::collections::VecDeque;
 
 use crate::member::Event;
-use crate::network::Packet;
+use crate::node::LATE;
 use crate::packets::PacketId;
+use crate::parties::Parties;
 use crate::scenario::{Pace, Trouble};
-use crate::world::{MemberId, NodeId, World};
+use crate::world::World;
 
 /// How a fair schedule ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,23 +34,18 @@ const CHATTER: usize = 10_000;
 
 struct Schedule<'w> {
     world: &'w World,
-    members: Vec<MemberId>,
-    nodes: Vec<NodeId>,
+    parties: Parties,
     queue: VecDeque<PacketId>,
 }
 
 /// Runs the fair schedule from a state.
-pub fn run(world: &World, members: &[MemberId], nodes: &[NodeId]) -> Ending {
+pub fn run(world: &World, parties: &Parties) -> Ending {
     let mut schedule = Schedule {
         world,
-        members: members.to_vec(),
-        nodes: nodes.to_vec(),
+        parties: parties.clone(),
         queue: VecDeque::new(),
     };
-    let moved = members.iter().any(|member| world.member(*member).home() == 1);
-    if world.scenario.trouble == Trouble::FailOver && moved {
-        schedule.all(Event::Redirect);
-    }
+    schedule.end_trouble();
     // Each chunk takes at most one alarm to be sent, one to ask and one to answer; then some.
     for alarms in 0..4 * (world.scenario.chunks() + 2) {
         if let Some(ending) = schedule.settle(alarms) {
@@ -60,6 +57,25 @@ pub fn run(world: &World, members: &[MemberId], nodes: &[NodeId]) -> Ending {
 }
 
 impl Schedule<'_> {
+    fn members(&self) -> std::ops::Range<usize> {
+        0..self.parties.members.len()
+    }
+
+    fn end_trouble(&mut self) {
+        let moved = |number: usize| self.world.member(self.parties.members[number]).home() == 1;
+        if self.world.scenario.trouble == Trouble::FailOver && self.members().any(moved) {
+            self.all(Event::Redirect);
+        }
+        // All register, then all are told.
+        for _ in 0..2 {
+            for number in self.members() {
+                if let Some(event) = self.parties.due(self.world, number) {
+                    self.happen(number, event);
+                }
+            }
+        }
+    }
+
     /// Delivers until nothing moves; the ending, if it is one.
     fn settle(&mut self, alarms: usize) -> Option<Ending> {
         loop {
@@ -67,7 +83,8 @@ impl Schedule<'_> {
                 let Some(packet) = self.queue.pop_front() else {
                     break;
                 };
-                self.deliver(packet);
+                let [first, _] = self.parties.deliver(self.world, packet, LATE);
+                self.queue.extend(first);
             }
             if !self.queue.is_empty() {
                 return Some(Ending::Stuck);
@@ -77,11 +94,12 @@ impl Schedule<'_> {
             }
         }
         let scenario = &self.world.scenario;
-        let members: Vec<_> = self
+        let members = self
+            .parties
             .members
             .iter()
-            .map(|member| self.world.member(*member))
-            .collect();
+            .map(|member| self.world.member(*member));
+        let members: Vec<_> = members.filter(|member| !member.is_dead()).collect();
         if members.iter().any(|member| member.is_wrong()) {
             Some(Ending::Stuck)
         } else if members.iter().all(|member| member.is_done(scenario)) {
@@ -95,12 +113,9 @@ impl Schedule<'_> {
 
     fn start(&mut self) -> bool {
         let mut any = false;
-        for member in 0..self.members.len() {
-            if self
-                .world
-                .member(self.members[member])
-                .can_start(&self.world.scenario)
-            {
+        for member in self.members() {
+            let state = self.world.member(self.parties.members[member]);
+            if state.can_start(&self.world.scenario) {
                 self.happen(member, Event::Start);
                 any = true;
             }
@@ -109,7 +124,7 @@ impl Schedule<'_> {
     }
 
     fn all(&mut self, event: Event<PacketId>) {
-        for member in 0..self.members.len() {
+        for member in self.members() {
             self.happen(member, event);
         }
     }
@@ -120,27 +135,8 @@ impl Schedule<'_> {
             events.push(Event::Transmit);
         }
         for event in events {
-            let step = self.world.member_step(self.members[member], event);
-            self.members[member] = step.next;
-            self.queue.extend(&step.first);
+            let [first, _] = self.parties.happen(self.world, member, event);
+            self.queue.extend(first);
         }
-    }
-
-    fn deliver(&mut self, packet: PacketId) {
-        let (to, is_up) = match &*self.world.packets.packet(packet) {
-            Packet::Down { to, .. } => (*to, false),
-            Packet::Up { node, .. } => (*node, true),
-        };
-        if !is_up {
-            return self.happen(to, Event::Take(packet));
-        }
-        // Alarms are further apart than Wants need to be: of the two instants, the one at which a Want goes out.
-        let steps = [0, 1].map(|instant| self.world.node_step(self.nodes[to], packet, instant));
-        let step = steps
-            .iter()
-            .max_by_key(|step| step.first.len())
-            .expect("there are two");
-        self.nodes[to] = step.next;
-        self.queue.extend(&step.first);
     }
 }

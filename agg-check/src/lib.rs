@@ -16,7 +16,9 @@ pub mod mutation;
 pub mod network;
 pub mod node;
 pub mod packets;
+pub mod parties;
 pub mod scenario;
+pub mod topology;
 pub mod values;
 pub mod world;
 
@@ -24,4 +26,5 @@ pub use explore::{Report, explore, refute};
 pub use model::{TributaryModel, rules};
 pub use mutation::{AggregatorMutation, Mutation, WorkerMutation};
 pub use scenario::{Scenario, Trouble};
+pub use topology::Topology;
 pub use values::Step;

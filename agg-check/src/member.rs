@@ -1,15 +1,18 @@
 //! A member: the real worker, its user's tensor, and the script that the user follows.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use agg_core::wire::{Header, packet_len};
 use agg_core::worker::SlotState;
-use agg_core::{Epoch, Lanes, Policy, Round, Worker, WorkerConfig};
+use agg_core::worker::{Boundary, Position, StartError};
+use agg_core::{Epoch, Lanes, MemberSet, OpKind, Round, Worker, WorkerConfig};
 
 use crate::mutation::WorkerFilter;
 use crate::network::Packet;
 use crate::scenario::{Pace, Scenario, Trouble};
-use crate::values::{Data, LANES};
+use crate::topology::Party;
+use crate::values::{Data, LANES, Step};
 
 /// The job's key.
 pub const KEY: u64 = 0x5eed;
@@ -35,6 +38,28 @@ pub enum Event<P> {
     Alarm,
     /// Its host turns to the second aggregator.
     Redirect,
+    /// It dies.
+    Die,
+    /// It states how far it is, and takes nothing more until it is told how to go on (R-REFORM-1).
+    Register,
+    /// It is told its place after the re-forming, and where survivors go on (R-REFORM-2, R-REFORM-3).
+    Rejoin(Option<Boundary>),
+}
+
+impl<P> Event<P> {
+    /// The same event with another form of the packet.
+    pub fn map<Q>(self, packet: impl FnOnce(P) -> Q) -> Event<Q> {
+        match self {
+            Self::Start => Event::Start,
+            Self::Take(taken) => Event::Take(packet(taken)),
+            Self::Transmit => Event::Transmit,
+            Self::Alarm => Event::Alarm,
+            Self::Redirect => Event::Redirect,
+            Self::Die => Event::Die,
+            Self::Register => Event::Register,
+            Self::Rejoin(boundary) => Event::Rejoin(boundary),
+        }
+    }
 }
 
 /// What a member sends.
@@ -47,6 +72,21 @@ pub struct Sent {
     pub again: Vec<Packet>,
 }
 
+/// For whom a result stands, as a member took it under a quorum: the set, the workers, the operation.
+type Taken = (MemberSet, u32, u32);
+
+/// What a worker is to its job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Standing {
+    /// A member.
+    Member,
+    /// It has registered again, stating this, and waits for its new place.
+    Registered(Position),
+    /// It has its new place.
+    Rejoined(Option<Boundary>),
+    Dead,
+}
+
 /// A member and its user. Two are equal when they differ in timing only.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -55,12 +95,17 @@ pub struct Member {
     filter: WorkerFilter,
     /// The aggregator whose address its host sends to.
     home: usize,
+    standing: Standing,
     /// Operations that its user has called.
     started: usize,
     /// The tensor of the last of them.
     data: Data,
     /// The round of the last result that it took, of each slot.
     latest: Vec<Option<Round>>,
+    /// By chunk, the results that it took: under a quorum only.
+    taken: BTreeMap<u64, Taken>,
+    /// The operation that ended without a result (R-REFORM-3).
+    abandoned: Option<usize>,
     /// Something came out that is not the exact sum.
     wrong: bool,
 }
@@ -68,17 +113,20 @@ pub struct Member {
 impl Member {
     /// A member that has joined and called nothing yet.
     pub fn new(number: usize, scenario: &Scenario) -> Self {
-        let filter = WorkerFilter::new(scenario);
+        let (home, place) = scenario.topologies[0]
+            .membership(number)
+            .expect("each worker is a member");
+        let filter = WorkerFilter::new(scenario, place.member);
         let window = filter.window(scenario.window);
         let config = WorkerConfig {
             key: KEY,
-            epoch: Epoch(1),
-            member: number as u8,
-            members: scenario.members as u8,
-            workers: scenario.members as u32,
+            epoch: place.epoch,
+            member: place.member,
+            members: place.members,
+            workers: place.workers,
             lanes: Lanes::L16,
             window,
-            policy: Policy::All,
+            policy: scenario.policy,
             timeout: NEVER,
             first_chunk: scenario.first_chunk,
         };
@@ -92,10 +140,13 @@ impl Member {
             number,
             worker,
             filter,
-            home: 0,
+            home,
+            standing: Standing::Member,
             started: 0,
             data: Data::Empty,
             latest,
+            taken: BTreeMap::new(),
+            abandoned: None,
             wrong: false,
         }
     }
@@ -120,6 +171,43 @@ impl Member {
         self.latest[usize::from(slot)]
     }
 
+    /// How far it has said to be, if it has registered and waits.
+    pub fn stated(&self) -> Option<Position> {
+        match self.standing {
+            Standing::Registered(position) => Some(position),
+            _ => None,
+        }
+    }
+
+    /// Whether it has died.
+    pub fn is_dead(&self) -> bool {
+        self.standing == Standing::Dead
+    }
+
+    /// Whether it was told its new place.
+    pub fn has_rejoined(&self) -> bool {
+        matches!(self.standing, Standing::Rejoined(_))
+    }
+
+    /// Whether two have taken different results of one chunk.
+    pub fn disagrees(&self, other: &Self) -> bool {
+        let mut both = self
+            .taken
+            .iter()
+            .filter_map(|(chunk, taken)| Some((taken, other.taken.get(chunk)?)));
+        both.any(|(mine, theirs)| mine != theirs)
+    }
+
+    /// Whether the operation that it gave up is the one that all do, as far as it has come.
+    pub fn gave_up_rightly(&self, scenario: &Scenario) -> bool {
+        let given_up = match self.standing {
+            Standing::Rejoined(Some(boundary)) => Some(boundary.operation as usize),
+            _ => None,
+        };
+        let due = given_up.filter(|seq| *seq < self.started && *seq < scenario.script.len());
+        self.abandoned == due
+    }
+
     /// Whether its user saw anything but an exact sum.
     pub fn is_wrong(&self) -> bool {
         self.wrong
@@ -132,12 +220,17 @@ impl Member {
 
     /// Whether its user can call the next operation.
     pub fn can_start(&self, scenario: &Scenario) -> bool {
-        self.is_idle() && self.started < scenario.script(self.number).len()
+        self.is_acting() && self.is_idle() && self.started < scenario.script(self.number).len()
     }
 
     /// Whether its user has all results.
     pub fn is_done(&self, scenario: &Scenario) -> bool {
-        self.is_idle() && self.started == scenario.script(self.number).len()
+        self.is_dead() || self.is_idle() && self.started == scenario.script(self.number).len()
+    }
+
+    /// Whether anything can happen to it, but for being told its new place.
+    pub fn is_acting(&self) -> bool {
+        !self.is_dead() && (self.stated().is_none() || self.filter.goes_on_when_registered())
     }
 
     fn is_idle(&self) -> bool {
@@ -148,7 +241,8 @@ impl Member {
     pub fn after(&self, event: Event<&[u8]>, scenario: &Scenario) -> (Self, Sent) {
         let mut next = self.clone();
         let mut sent = Sent::default();
-        if self.has_failed() {
+        let told = matches!(event, Event::Rejoin(_));
+        if self.has_failed() || !(self.is_acting() || told) {
             // It sends nothing any more, so that nothing that happens to it matters.
             return (next, sent);
         }
@@ -169,11 +263,13 @@ impl Member {
         match event {
             Event::Start => {
                 let step = scenario.script(self.number)[self.started];
-                self.data = step.contribution(self.started, self.number, scenario.members);
+                self.data = self.contribution(step, self.started, scenario);
                 let elements = step.operation().elements;
-                self.worker
-                    .start(step.operation(), elements, SENT)
-                    .expect("the worker is idle");
+                match self.worker.start(step.operation(), elements, SENT) {
+                    Ok(()) => {}
+                    Err(StartError::Abandoned) => self.abandoned = Some(self.started),
+                    Err(error) => panic!("{error:?} of a worker that is idle"),
+                }
                 self.started += 1;
             }
             Event::Take(bytes) => {
@@ -182,7 +278,7 @@ impl Member {
                     self.worker.handle(ARRIVED, &heard, &mut self.data.tensor());
                     if self.worker.stats().results > results {
                         let header = Header::split(&heard).expect("packets are not damaged").0;
-                        self.latest[usize::from(header.slot)] = Some(header.round);
+                        self.take(&header, scenario);
                         self.filter.took(bytes);
                     }
                 }
@@ -190,7 +286,44 @@ impl Member {
             Event::Transmit => {}
             Event::Alarm => self.alarm(scenario),
             Event::Redirect => self.home = 1,
+            Event::Die => self.standing = Standing::Dead,
+            Event::Register => self.standing = Standing::Registered(self.worker.position()),
+            Event::Rejoin(boundary) => self.rejoin(boundary, scenario),
         }
+    }
+
+    fn take(&mut self, header: &Header, scenario: &Scenario) {
+        self.latest[usize::from(header.slot)] = Some(header.round);
+        if scenario.policy.keeps_history() {
+            let chunk = u64::from(header.round.0) * u64::from(scenario.window) + u64::from(header.slot);
+            self.taken
+                .insert(chunk, (header.set, header.workers, header.op_seq));
+        }
+    }
+
+    fn rejoin(&mut self, boundary: Option<Boundary>, scenario: &Scenario) {
+        let (home, place) = scenario.topologies[1]
+            .membership(self.number)
+            .expect("only survivors rejoin");
+        let (place, told) = self.filter.told(place, boundary, self.worker.epoch());
+        let busy = self.worker.is_busy();
+        self.home = home;
+        self.standing = Standing::Rejoined(boundary);
+        self.worker.rejoin(&place, told, SENT);
+        if self.worker.was_abandoned() && self.abandoned.is_none() {
+            self.abandoned = Some(self.started - 1);
+            // What its user has a result of cannot be taken back.
+            self.wrong |= !busy;
+        }
+    }
+
+    fn contribution(&self, step: Step, seq: usize, scenario: &Scenario) -> Data {
+        step.contribution(
+            seq,
+            self.number,
+            scenario.members,
+            scenario.policy.keeps_history(),
+        )
     }
 
     /// Each call queues at least the oldest chunk in flight; what is passed over (R-RESEND-4) is due again at the next.
@@ -205,9 +338,9 @@ impl Member {
         let mut out = [0; packet_len(LANES)];
         while let Some(len) = self.worker.transmit(SENT, &self.data.tensor(), &mut out) {
             if let Some(bytes) = self.filter.outgoing(&out[..len], self.worker.is_busy()) {
-                packets.push(Packet::Up {
-                    from: self.number,
-                    node: self.home,
+                packets.push(Packet {
+                    from: Party::Worker(self.number),
+                    to: Party::Node(self.home),
                     bytes,
                 });
             }
@@ -215,16 +348,19 @@ impl Member {
         packets
     }
 
-    /// While an operation runs each block is the member's own or the exact sum; afterwards all are the sum.
+    /// While an operation runs each block is the member's own or the exact sum; afterwards all are the sum. What an
+    /// operation leaves that ended without a result is nobody's to use.
     fn is_exact(&self, scenario: &Scenario) -> bool {
-        let Some(seq) = self.started.checked_sub(1) else {
+        let Some(seq) = self
+            .started
+            .checked_sub(1)
+            .filter(|seq| self.abandoned != Some(*seq))
+        else {
             return true;
         };
         let step = scenario.script(self.number)[seq];
-        let (own, sum) = (
-            step.contribution(seq, self.number, scenario.members),
-            step.sum(seq, scenario.members),
-        );
+        let own = self.contribution(step, seq, scenario);
+        let sum = self.sum(step, seq, scenario);
         if self.is_idle() {
             self.data == sum
         } else {
@@ -232,13 +368,34 @@ impl Member {
         }
     }
 
+    /// What is to come back: the sum of all members that the job had when the operation began, or of those whom the
+    /// results say that they hold.
+    fn sum(&self, step: Step, seq: usize, scenario: &Scenario) -> Data {
+        if scenario.policy.keeps_history() && step.kind == OpKind::SumF32 {
+            let first = scenario.chunks_before(seq) + step.headers(scenario.window);
+            let of = |block: usize| {
+                let taken = self.taken.get(&((first + block) as u64));
+                taken.map_or(scenario.everybody(), |(set, ..)| *set)
+            };
+            return step.estimate(seq, of, scenario.members);
+        }
+        let of = match self.standing {
+            Standing::Rejoined(Some(boundary)) if seq > boundary.operation as usize => scenario.survivors(),
+            _ => scenario.everybody(),
+        };
+        step.sum_of(seq, of, scenario.members)
+    }
+
     fn fields(&self) -> impl Eq + Hash + '_ {
         let user = (
             self.number,
             self.home,
+            self.standing,
             self.started,
             &self.data,
             &self.latest,
+            &self.taken,
+            self.abandoned,
             self.wrong,
         );
         (user, &self.filter, self.worker.protocol_state())

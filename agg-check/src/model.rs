@@ -3,23 +3,27 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 
-use agg_core::Epoch;
 use agg_core::wire::Flags;
 use stateright::{Model, Property};
 
 use crate::fair::{self, Ending};
 use crate::member::Event;
-use crate::network::{ClassId, Network, Packet};
+use crate::network::{ClassId, Network};
+use crate::node::{self, LATE};
 use crate::packets::PacketId;
+use crate::parties::{Parties, Stage};
 use crate::scenario::{Pace, Scenario, Trouble};
-use crate::world::{MemberId, NodeId, World};
+use crate::topology::Party;
+use crate::world::World;
 
 /// What no history may lead to, as the checker names it.
 pub mod rules {
     /// A block that is neither the member's own nor the exact sum of all members, each once.
     pub const EXACT: &str = "every block a user sees is its own or the exact sum";
-    /// Results of one chunk with different bits.
+    /// Results of one chunk with different bits, or members that took different ones.
     pub const AGREEMENT: &str = "all results of a chunk have the same bits, replays and epochs included";
+    /// An operation that ended without a result for some and not for others.
+    pub const BOUNDARY: &str = "survivors give up the same operation";
     /// A worker that fails, or one that does not where ranks disagree.
     pub const NO_FAILURE: &str = "no worker fails unless ranks disagree";
     /// A state from which nothing helps.
@@ -31,25 +35,23 @@ pub mod rules {
 /// A state: the parties, and the network.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct State {
-    members: Vec<MemberId>,
-    nodes: Vec<NodeId>,
-    restarted: bool,
+    parties: Parties,
     network: Network,
 }
 
 /// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// A packet arrives; at an aggregator at one of two instants.
+    /// A packet arrives; at an aggregator at one of several instants.
     Deliver(ClassId, usize),
     /// Something happens to a member.
     Member(usize, Event<PacketId>),
-    /// The aggregator is replaced by an empty one.
-    Restart,
+    /// The scenario's trouble strikes.
+    Strike,
 }
 
 /// The endings that were found, by the parties' states.
-type Endings = HashMap<(Vec<MemberId>, Vec<NodeId>), Ending>;
+type Endings = HashMap<Parties, Ending>;
 
 /// The model of one scenario.
 #[derive(Debug)]
@@ -74,20 +76,14 @@ impl TributaryModel {
 
     /// How the fair schedule ends from a state.
     fn ending(&self, state: &State) -> Ending {
-        let parties = (state.members.clone(), state.nodes.clone());
-        if let Some(ending) = self
-            .endings
-            .read()
-            .expect("no panic under the lock")
-            .get(&parties)
-        {
+        let known = self.endings.read().expect("no panic under the lock");
+        if let Some(ending) = known.get(&state.parties) {
             return *ending;
         }
-        let ending = fair::run(&self.world, &state.members, &state.nodes);
-        self.endings
-            .write()
-            .expect("no panic under the lock")
-            .insert(parties, ending);
+        drop(known);
+        let ending = fair::run(&self.world, &state.parties);
+        let mut known = self.endings.write().expect("no panic under the lock");
+        known.insert(state.parties.clone(), ending);
         ending
     }
 
@@ -101,61 +97,67 @@ impl TributaryModel {
         (endings.len(), alarms.max().unwrap_or(0))
     }
 
+    fn sent(&self, state: &mut State, sent: [Vec<PacketId>; 2]) {
+        for packet in sent.iter().flatten() {
+            state.network.insert(self.world.packets.class(*packet));
+        }
+    }
+
+    /// Something happens to a worker. Where that puts the aggregators into their second places and dead packets are forgotten,
+    /// those of the first epoch are replaced by all that they can bring.
     fn happen(&self, state: &State, number: usize, event: Event<PacketId>) -> State {
-        let step = self.world.member_step(state.members[number], event);
         let mut next = state.clone();
-        next.members[number] = step.next;
-        for packet in step.first.iter().chain(&step.again) {
-            next.network.insert(self.world.packets.class(*packet));
+        let sent = next.parties.happen(&self.world, number, event);
+        self.sent(&mut next, sent);
+        if event == Event::Register && matches!(next.parties.stage, Stage::Over(_)) {
+            self.refuse_old(&mut next);
         }
         next
     }
 
     fn deliver(&self, state: &State, class: ClassId, instant: usize) -> State {
-        let packet = self.world.packets.first(class);
-        let node = match &*self.world.packets.packet(packet) {
-            Packet::Down { to, .. } => return self.happen(state, *to, Event::Take(packet)),
-            Packet::Up { node, .. } => *node,
-        };
-        let step = self.world.node_step(state.nodes[node], packet, instant);
         let mut next = state.clone();
-        next.nodes[node] = step.next;
-        for packet in &step.first {
-            next.network.insert(self.world.packets.class(*packet));
+        let packet = self.world.packets.first(class);
+        let sent = next.parties.deliver(&self.world, packet, instant);
+        self.sent(&mut next, sent);
+        next
+    }
+
+    fn strike(&self, state: &State) -> State {
+        let mut next = state.clone();
+        next.parties.strike(&self.world);
+        if matches!(self.world.scenario.trouble, Trouble::Restart | Trouble::Reform) {
+            self.refuse_old(&mut next);
         }
         next
     }
 
-    /// The aggregator starts again, empty. Where dead packets are forgotten, those of the first epoch are replaced by
-    /// all that they can bring: a refusal to each member that has sent anything.
-    fn restart(&self, state: &State) -> State {
-        let node = self.world.empty_node(Epoch(2));
-        let mut next = State {
-            nodes: vec![node],
-            restarted: true,
-            ..state.clone()
-        };
+    /// A refusal to each member that has sent anything.
+    fn refuse_old(&self, state: &mut State) {
         if !self.world.scenario.forgets_dead() {
-            return next;
+            return;
         }
-        for (first, now) in self.world.first_members().into_iter().zip(&state.members) {
-            if first == *now {
+        for (number, first) in self.world.first_members().into_iter().enumerate() {
+            let now = state.parties.members[number];
+            if first == now || self.world.member(now).is_dead() {
                 continue;
             }
             let sent = self.world.member_step(first, Event::Start);
-            for packet in self.world.node_step(node, sent.first[0], 0).first.iter() {
-                next.network.insert(self.world.packets.class(*packet));
-            }
+            let refused = state.parties.clone().deliver(&self.world, sent.first[0], LATE);
+            self.sent(state, refused);
         }
-        next
     }
 
     fn forget_dead(&self, mut state: State) -> State {
-        for (number, member) in state.members.iter().enumerate() {
+        for (number, member) in state.parties.members.iter().enumerate() {
             state.network = state.network.without(self.world.dead_by_member(*member, number));
         }
-        for (number, node) in state.nodes.iter().enumerate() {
-            state.network = state.network.without(self.world.dead_by_node(*node, number));
+        for (number, node) in state.parties.nodes.iter().enumerate() {
+            let dead = match node {
+                Some(node) => self.world.dead_by_node(*node, number),
+                None => self.world.dead_by_loss(number),
+            };
+            state.network = state.network.without(dead);
         }
         state
     }
@@ -164,18 +166,22 @@ impl TributaryModel {
     fn is_echoed(&self, state: &State, class: ClassId) -> bool {
         let number = self.world.packets.first(class);
         let packet = self.world.packets.packet(number);
-        match &*packet {
-            Packet::Up { node, .. } if !packet.header().flags.has(Flags::UP) => !self
-                .world
-                .node_step(state.nodes[*node], number, 0)
-                .first
-                .is_empty(),
-            _ => false,
-        }
+        let reflected = matches!((packet.from, packet.to), (Party::Worker(_), Party::Node(_)))
+            && !packet.header().flags.has(Flags::UP);
+        let answers = || state.parties.clone().deliver(&self.world, number, 0);
+        reflected && !answers().concat().is_empty()
     }
 
-    fn any_packet(&self, state: &State, is: impl Fn(ClassId) -> bool) -> bool {
-        state.network.iter().any(is)
+    fn disagree(&self, state: &State) -> bool {
+        let members: Vec<_> = state
+            .parties
+            .members
+            .iter()
+            .map(|member| self.world.member(*member))
+            .collect();
+        let mut pairs = (1..members.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
+        self.world.packets.any_disagrees(&state.network)
+            || pairs.any(|(first, second)| members[first].disagrees(&members[second]))
     }
 }
 
@@ -184,27 +190,25 @@ impl Model for TributaryModel {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let (members, nodes) = (self.world.first_members(), self.world.first_nodes());
         vec![State {
-            members,
-            nodes,
-            restarted: false,
+            parties: Parties::first(&self.world),
             network: Network::default(),
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let scenario = &self.world.scenario;
-        if state
+        let members = state
+            .parties
             .members
             .iter()
-            .any(|member| self.world.member(*member).is_wrong())
-        {
+            .map(|member| self.world.member(*member));
+        let members: Vec<_> = members.collect();
+        if members.iter().any(|member| member.is_wrong()) {
             // Nothing needs to be known of what follows a wrong result.
             return;
         }
-        for (number, id) in state.members.iter().enumerate() {
-            let member = self.world.member(*id);
+        for (number, member) in members.iter().enumerate() {
             if member.can_start(scenario) {
                 actions.push(Action::Member(number, Event::Start));
             }
@@ -214,16 +218,21 @@ impl Model for TributaryModel {
             if scenario.trouble == Trouble::FailOver && member.home() == 0 {
                 actions.push(Action::Member(number, Event::Redirect));
             }
+            if let Some(event) = state.parties.due(&self.world, number) {
+                actions.push(Action::Member(number, event));
+            }
         }
-        if scenario.trouble == Trouble::Restart && !state.restarted {
-            actions.push(Action::Restart);
+        if state.parties.can_strike(&self.world) {
+            actions.push(Action::Strike);
         }
         for packet in state.network.iter() {
-            actions.push(Action::Deliver(packet, 0));
             let first = self.world.packets.first(packet);
-            if matches!(&*self.world.packets.packet(first), Packet::Up { .. }) {
-                actions.push(Action::Deliver(packet, 1));
-            }
+            let instants = match self.world.packets.packet(first).to {
+                Party::Worker(number) if !members[number].is_acting() => 0,
+                Party::Worker(_) => 1,
+                Party::Node(_) => node::instants(scenario.policy),
+            };
+            actions.extend((0..instants).map(|instant| Action::Deliver(packet, instant)));
         }
     }
 
@@ -231,7 +240,7 @@ impl Model for TributaryModel {
         let next = match action {
             Action::Deliver(class, instant) => self.deliver(state, class, instant),
             Action::Member(number, event) => self.happen(state, number, event),
-            Action::Restart => self.restart(state),
+            Action::Strike => self.strike(state),
         };
         let next = if self.world.scenario.forgets_dead() {
             self.forget_dead(next)
@@ -244,16 +253,16 @@ impl Model for TributaryModel {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(rules::EXACT, |model, state: &State| {
-                state
-                    .members
-                    .iter()
-                    .all(|member| !model.world.member(*member).is_wrong())
+                let mut members = state.parties.members.iter();
+                members.all(|member| !model.world.member(*member).is_wrong())
             }),
-            Property::always(rules::AGREEMENT, |model, state: &State| {
-                !model.any_packet(state, |packet| model.world.packets.disagrees(packet))
+            Property::always(rules::AGREEMENT, |model, state: &State| !model.disagree(state)),
+            Property::always(rules::BOUNDARY, |model, state: &State| {
+                let mut members = state.parties.members.iter();
+                members.all(|member| model.world.member(*member).gave_up_rightly(&model.world.scenario))
             }),
             Property::always(rules::NO_FAILURE, |model, state: &State| {
-                let mut members = state.members.iter();
+                let mut members = state.parties.members.iter();
                 model.world.scenario.disagrees.is_some()
                     || members.all(|member| !model.world.member(*member).has_failed())
             }),
@@ -265,7 +274,7 @@ impl Model for TributaryModel {
                 }
             }),
             Property::always(rules::DIRECTION, |model, state: &State| {
-                !model.any_packet(state, |class| model.is_echoed(state, class))
+                !state.network.iter().any(|class| model.is_echoed(state, class))
             }),
         ]
     }
@@ -274,9 +283,9 @@ impl Model for TributaryModel {
         let describe = |class: &ClassId| {
             let packet = self.world.packets.packet(self.world.packets.first(*class));
             let header = packet.header();
-            let address = match &*packet {
-                Packet::Up { from, node, .. } => format!("member {from} to aggregator {node}"),
-                Packet::Down { to, .. } => format!("to member {to}"),
+            let address = match packet.to {
+                Party::Worker(_) => format!("to {:?}", packet.to),
+                Party::Node(_) => format!("{:?} to {:?}", packet.from, packet.to),
             };
             format!(
                 "{address}: {:?} {:?} slot {} round {} epoch {} set {:?}",
@@ -286,7 +295,7 @@ impl Model for TributaryModel {
         match action {
             Action::Deliver(packet, instant) => format!("arrives at {instant}: {}", describe(packet)),
             Action::Member(member, event) => format!("member {member}: {event:?}"),
-            Action::Restart => "the aggregator restarts, emptied".into(),
+            Action::Strike => format!("{:?}", self.world.scenario.trouble),
         }
     }
 }

@@ -4,94 +4,90 @@
 //! duplication and reordering at once, without bounds on any of them, and the set stays finite since contributions
 //! are immutable (R-NUM-5): what is sent again is what was sent before.
 
-use agg_core::wire::{Header, Kind, Refusal};
-use agg_core::{Exponent, MemberSet, Round};
+use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, Refusal};
+use agg_core::{Epoch, Exponent, MemberSet, Round};
 
 use crate::scenario::Pace;
+use crate::topology::Party;
 
 /// A packet on its way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Packet {
-    /// From a member to an aggregator.
-    Up {
-        /// The member, whose address it comes from.
-        from: usize,
-        /// The aggregator.
-        node: usize,
-        /// The datagram.
-        bytes: Vec<u8>,
-    },
-    /// From an aggregator to a member.
-    Down {
-        /// The member.
-        to: usize,
-        /// The datagram.
-        bytes: Vec<u8>,
-    },
+pub struct Packet {
+    /// Whose address it comes from.
+    pub from: Party,
+    /// Whose address it goes to.
+    pub to: Party,
+    /// The datagram.
+    pub bytes: Vec<u8>,
 }
 
 impl Packet {
-    /// The datagram.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Up { bytes, .. } | Self::Down { bytes, .. } => bytes,
-        }
-    }
-
     /// Its header; what is explored never damages packets.
     pub fn header(&self) -> Header {
-        Header::split(self.bytes()).expect("packets are not damaged").0
+        Header::split(&self.bytes).expect("packets are not damaged").0
     }
 
     /// What stands for all packets that do the same to a worker, whatever its state.
     ///
-    /// A Want's set words an error and spares a needless resend, which where hosts are prompt is in the network
-    /// already; else only whether this worker is in the set matters. Refusals of an old epoch are told apart by the
-    /// epoch that they tell. [`crate::world::World::verify_classes`] tries every packet of a class on every state
-    /// that one of them met, so this is checked.
+    /// Workers here take packets from any aggregator. A Want's set words an error and spares a needless resend, which
+    /// where hosts are prompt is in the network already; else only whether this worker is in the set matters. Refusals
+    /// of an old epoch are told apart by the epoch that they tell. [`crate::world::World::verify_classes`] tries every
+    /// packet of a class on every state that one of them met, so this is checked.
     pub fn class(&self, pace: Pace) -> Self {
-        let Self::Down { to, bytes } = self else {
+        let Party::Worker(number) = self.to else {
             return self.clone();
         };
         let header = self.header();
-        let reduced = match header.kind {
-            Kind::Want => {
+        let class = |bytes: Vec<u8>| Self {
+            from: self.to,
+            to: self.to,
+            bytes,
+        };
+        let (set, next, workers) = (MemberSet::EMPTY, Exponent::NONE, 0);
+        let reduced = match (header.kind, Refusal::from_wire(header.scale.0)) {
+            (Kind::Want, _) => {
                 let matters = match pace {
                     Pace::Prompt => MemberSet::EMPTY,
-                    Pace::Batched => MemberSet::single(*to as u8),
+                    Pace::Batched => MemberSet::single(number as u8),
                 };
                 let set = MemberSet(header.set.0 & matters.0);
                 Header {
                     set,
-                    workers: 0,
-                    next: Exponent::NONE,
-                    ..header
-                }
-            }
-            Kind::Refusal if header.scale.0 == Refusal::Epoch.to_wire() => {
-                let (set, next) = (MemberSet::EMPTY, Exponent::NONE);
-                Header {
-                    slot: 0,
-                    round: Round(0),
-                    set,
-                    workers: 0,
+                    workers,
                     next,
-                    op: 0,
-                    op_seq: 0,
                     ..header
                 }
             }
-            Kind::Data | Kind::Refusal => {
-                return Self::Down {
-                    to: *to,
-                    bytes: bytes.clone(),
-                };
-            }
+            (Kind::Refusal, Some(Refusal::Epoch | Refusal::Reform)) => Header {
+                slot: 0,
+                round: Round(0),
+                set,
+                workers,
+                next,
+                op: 0,
+                op_seq: 0,
+                ..header
+            },
+            _ => return class(self.bytes.clone()),
         };
-        Self::Down {
-            to: *to,
-            bytes: reduced.emit().to_vec(),
+        class(reduced.emit().to_vec())
+    }
+
+    /// Of a result on its way down: its slot and round, and what all that have these must have in common, which are
+    /// all bits but the epoch and, where it depends on the way, the set.
+    pub fn result(&self, sets_vary: bool) -> Option<((u16, Round), Vec<u8>)> {
+        let header = self.header();
+        if header.kind != Kind::Data || header.flags.has(Flags::UP) || !header.flags.has(Flags::RESULT) {
+            return None;
         }
+        let set = if sets_vary { MemberSet::EMPTY } else { header.set };
+        let common = Header {
+            epoch: Epoch(0),
+            set,
+            ..header
+        };
+        let bits = [&common.emit(), &self.bytes[HEADER_LEN..]].concat();
+        Some(((header.slot, header.round), bits))
     }
 }
 

@@ -3,27 +3,72 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
 
-use agg_core::round::GENERATIONS;
 use agg_core::slot::Head;
 use agg_core::wire::{Header, packet_len};
 use agg_core::{
-    Aggregator, Counter, Endpoint, Epoch, JobConfig, Lanes, Member as JobMember, MemberSet, Policy, Verdict,
+    Aggregator, Counter, Job, JobConfig, Lanes, Member as JobMember, MemberSet, Parent, Policy, Verdict,
 };
 
 use crate::member::KEY;
 use crate::mutation::Generation;
 use crate::network::Packet;
 use crate::scenario::Scenario;
+use crate::topology::Party;
 use crate::values::LANES;
 
-/// Two instants, each long ago seen from the other in wrap-around time. A slot's last Want was at one of them, so an
-/// arrival at that one finds the slot silent (R-SLOT-4) and one at the other does not: both are explored.
-pub const INSTANTS: [u64; 2] = [0, 1 << 63];
+/// When a packet arrives: what decides whether its slot is silent (R-SLOT-4, R-LEAF-2) and, under a quorum, whether the
+/// grace is over (R-QUORUM-1). Heads are kept as if all their times were 0, so that every combination can be had at
+/// any arrival.
+#[derive(Clone, Copy, Debug)]
+pub struct Instant {
+    now: u64,
+    grace: u64,
+}
 
-/// The state of an aggregator: its epoch and its slots.
+/// The slot is silent and young; neither; silent; young. Where the grace is 0, no slot is young.
+pub const INSTANTS: [Instant; 4] = [
+    Instant { now: 0, grace: 10 },
+    Instant {
+        now: 1 << 41,
+        grace: 10,
+    },
+    Instant { now: 100, grace: 10 },
+    Instant {
+        now: 1 << 30,
+        grace: 1 << 40,
+    },
+];
+
+/// That at which whatever waits for time to pass has waited: a fair schedule is slow.
+pub const LATE: usize = 1;
+
+/// How many of them make a difference.
+pub fn instants(policy: Policy) -> usize {
+    match policy {
+        Policy::Quorum { grace, .. } if grace > 0 => INSTANTS.len(),
+        _ => 2,
+    }
+}
+
+/// What happens to an aggregator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NodeEvent<P> {
+    /// A packet arrives, at one of the [`INSTANTS`].
+    Take(P, usize),
+    /// Its job is suspended (R-REFORM-1).
+    Suspend,
+    /// The member with this number is removed (R-QUORUM-5).
+    Exclude(u8),
+}
+
+/// The state of an aggregator: its place, its job and its slots.
 #[derive(Clone, Debug)]
 pub struct Node {
-    epoch: Epoch,
+    topology: usize,
+    number: usize,
+    /// How many workers its members stand for.
+    workers: u32,
+    job: Job,
     slots: Slots,
 }
 
@@ -33,8 +78,8 @@ enum Slots {
     Mutant(Vec<Generation>),
 }
 
-/// What an aggregator did with a packet.
-#[derive(Debug)]
+/// What an aggregator did.
+#[derive(Debug, Default)]
 pub struct Handled {
     /// What it sends.
     pub sent: Vec<Packet>,
@@ -43,90 +88,119 @@ pub struct Handled {
 }
 
 impl Node {
-    /// An empty aggregator.
-    pub fn new(epoch: Epoch, scenario: &Scenario) -> Self {
-        let generations = 2 * usize::from(scenario.window);
-        let slots = match scenario
+    /// An empty aggregator, `number` of a topology.
+    pub fn new(topology: usize, number: usize, scenario: &Scenario, engine: &Engine) -> Self {
+        let generations = usize::from(scenario.generations) * usize::from(scenario.window);
+        let mutant = scenario
             .mutation
-            .is_some_and(|mutation| mutation.aggregator().is_some())
-        {
+            .is_some_and(|mutation| mutation.aggregator().is_some());
+        let slots = match mutant {
             true => Slots::Mutant(vec![Generation::default(); generations]),
             false => Slots::Real {
                 heads: vec![Head::VACANT; generations],
                 values: vec![0; generations * LANES],
             },
         };
-        Self { epoch, slots }
+        Self {
+            topology,
+            number,
+            workers: scenario.topologies[topology].workers(Party::Node(number)) as u32,
+            job: engine.job,
+            slots,
+        }
     }
 
-    /// Its epoch.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
+    /// Which topology it belongs to.
+    pub fn topology(&self) -> usize {
+        self.topology
     }
 
-    /// What the real one holds for the slot and round of a packet: the header of what would be its result, and
-    /// nothing where the generation was never used.
-    pub fn held(&self, packet: &Header) -> Option<Header> {
+    /// Its number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// How many workers its members stand for.
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// What it knows of the job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The generations of a slot, where they are real ones that were used.
+    pub fn used(&self, slot: u16) -> impl Iterator<Item = &Head> {
+        let heads = match &self.slots {
+            Slots::Real { heads, .. } => heads.as_slice(),
+            Slots::Mutant(_) => &[],
+        };
+        let generations = usize::from(self.job.generations);
+        let heads = heads
+            .iter()
+            .skip(usize::from(slot) * generations)
+            .take(generations);
+        heads.filter(|head| **head != Head::VACANT)
+    }
+
+    /// What the real one holds for the slot and round of a packet, if it was ever used.
+    pub fn held(&self, packet: &Header) -> Option<&Head> {
         let Slots::Real { heads, .. } = &self.slots else {
             return None;
         };
-        let head = &heads
-            [usize::from(packet.slot) * usize::from(GENERATIONS) + packet.round.generation(GENERATIONS)];
-        (*head != Head::VACANT).then(|| head.result(KEY, self.epoch, packet.slot))
+        let generations = self.job.generations;
+        let index =
+            usize::from(packet.slot) * usize::from(generations) + packet.round.generation(generations);
+        Some(&heads[index]).filter(|head| **head != Head::VACANT)
     }
 
-    /// The aggregator after a packet of `from`, and what it did.
-    pub fn after(
-        &self,
-        bytes: &[u8],
-        from: usize,
-        now: u64,
-        scenario: &Scenario,
-        engine: &Engine,
-    ) -> (Self, Handled) {
+    /// The aggregator after an event, and what it did.
+    pub fn after(&self, event: NodeEvent<&Packet>, scenario: &Scenario, engine: &Engine) -> (Self, Handled) {
         let mut next = self.clone();
+        let (packet, instant) = match event {
+            NodeEvent::Take(packet, instant) => (packet, INSTANTS[instant]),
+            NodeEvent::Suspend | NodeEvent::Exclude(_) => {
+                next.job = engine.after(&self.job, event);
+                return (next, Handled::default());
+            }
+        };
         let mut out = [0; packet_len(LANES)];
         let (verdict, counter) = match &mut next.slots {
-            Slots::Real { heads, values } => engine.handle(heads, values, bytes, from, now, &mut out),
+            Slots::Real { heads, values } => {
+                engine.handle(&mut next.job, (heads, values), packet, instant, &mut out)
+            }
             Slots::Mutant(generations) => {
                 let broken = scenario.mutation.and_then(|mutation| mutation.aggregator());
                 let broken = broken.expect("mutant slots belong to a mutation");
-                (
-                    broken.handle(generations, self.epoch, scenario, bytes, from, &mut out),
-                    None,
-                )
+                let member = scenario.topologies[self.topology].number(self.number, packet.from);
+                let from_parent = engine.parent == Some(packet.from);
+                let verdict = broken.handle(generations, &self.job, packet, (member, from_parent), &mut out);
+                (verdict, None)
             }
         };
-        let sent = match verdict {
-            Verdict::Quiet => Vec::new(),
-            Verdict::Reply { len } => vec![Packet::Down {
-                to: from,
-                bytes: out[..len].to_vec(),
-            }],
-            Verdict::Forward { .. } => panic!("the root has no parent"),
-            Verdict::Broadcast { len, .. } => (0..scenario.members)
-                .map(|to| Packet::Down {
-                    to,
-                    bytes: out[..len].to_vec(),
-                })
-                .collect(),
+        let members = &scenario.topologies[self.topology].place(self.number).members;
+        let (receivers, len) = match verdict {
+            Verdict::Quiet => (Vec::new(), 0),
+            Verdict::Reply { len } => (vec![packet.from], len),
+            Verdict::Broadcast { len, .. } => (members.clone(), len),
+            Verdict::Forward { len, .. } => (engine.parent.into_iter().collect(), len),
         };
+        let send = |to| Packet {
+            from: Party::Node(self.number),
+            to,
+            bytes: out[..len].to_vec(),
+        };
+        let sent = receivers.into_iter().map(send).collect();
         (next, Handled { sent, counter })
     }
 
-    /// Everything but the times of Wants.
     fn fields(&self) -> impl Eq + Hash + '_ {
-        let real = match &self.slots {
-            Slots::Real { heads, values } => {
-                Some((heads.iter().map(Head::without_time).collect::<Vec<_>>(), values))
-            }
-            Slots::Mutant(_) => None,
+        let (real, mutant) = match &self.slots {
+            Slots::Real { heads, values } => (Some((heads, values)), None),
+            Slots::Mutant(generations) => (None, Some(generations)),
         };
-        let mutant = match &self.slots {
-            Slots::Real { .. } => None,
-            Slots::Mutant(generations) => Some(generations),
-        };
-        (self.epoch, real, mutant)
+        (self.topology, self.number, self.job, real, mutant)
     }
 }
 
@@ -144,66 +218,108 @@ impl Hash for Node {
     }
 }
 
-/// Where a member's packets come from.
-pub fn endpoint(member: usize) -> Endpoint {
-    Endpoint {
-        ip: [0; 16],
-        port: member as u16 + 1,
-    }
+/// The one real aggregator of a place, with the job in. An aggregator has room for many jobs and is large, so that
+/// states of the model hold its job and slot memory only, which are lent to it for each packet.
+#[derive(Debug)]
+pub struct Engine {
+    aggregator: Mutex<Aggregator<Vec<Head>, Vec<i32>>>,
+    /// The job before anything.
+    job: Job,
+    parent: Option<Party>,
 }
 
-/// The one real aggregator of an epoch, with the job in. An aggregator has room for many jobs and is large, so that
-/// states of the model hold its slot memory only, which is lent to it for each packet.
-#[derive(Debug)]
-pub struct Engine(Mutex<Aggregator<Vec<Head>, Vec<i32>>>);
-
 impl Engine {
-    /// An aggregator with the scenario's job.
-    pub fn new(epoch: Epoch, scenario: &Scenario) -> Self {
-        let generations = 2 * usize::from(scenario.window);
+    /// An aggregator with the scenario's job in the place `number` of a topology.
+    pub fn new(topology: usize, number: usize, scenario: &Scenario) -> Self {
+        let topology = &scenario.topologies[topology];
+        let place = topology.place(number);
+        let generations = usize::from(scenario.generations) * usize::from(scenario.window);
         let mut aggregator = Aggregator::new(vec![Head::VACANT; generations], vec![0; generations * LANES]);
-        let members = (0..scenario.members).map(|number| JobMember {
-            source: endpoint(number),
-            set: MemberSet::single(number as u8),
-            workers: 1,
+        let members = (0..).zip(&place.members).map(|(number, member)| JobMember {
+            source: member.endpoint(),
+            set: MemberSet::single(number),
+            workers: topology.workers(*member) as u32,
+        });
+        let parent = place.parent.map(|parent| Parent {
+            source: Party::Node(parent).endpoint(),
+            member: topology
+                .number(parent, Party::Node(number))
+                .expect("a parent knows its leaves"),
+            epoch: topology.place(parent).epoch,
         });
         let job = JobConfig {
             key: KEY,
-            epoch,
+            epoch: place.epoch,
             members: members.collect(),
             lanes: Lanes::L16,
             window: scenario.window,
-            generations: GENERATIONS,
-            policy: Policy::All,
-            parent: None,
+            generations: scenario.generations,
+            policy: scenario.policy,
+            parent,
             frames: None,
         };
         aggregator.admit(&job).expect("the slots fit the job");
-        Self(Mutex::new(aggregator))
+        Self {
+            job: *aggregator.job(KEY).expect("it was admitted"),
+            aggregator: Mutex::new(aggregator),
+            parent: place.parent.map(Party::Node),
+        }
+    }
+
+    fn after(&self, job: &Job, event: NodeEvent<&Packet>) -> Job {
+        let mut aggregator = self.aggregator.lock().expect("no panic under the lock");
+        *aggregator.job_mut(KEY).expect("it was admitted") = *job;
+        match event {
+            NodeEvent::Suspend => aggregator.suspend(KEY),
+            NodeEvent::Exclude(member) => aggregator.exclude(KEY, member),
+            NodeEvent::Take(..) => {}
+        }
+        *aggregator.job(KEY).expect("it was admitted")
     }
 
     fn handle(
         &self,
-        heads: &mut [Head],
-        values: &mut [i32],
-        bytes: &[u8],
-        from: usize,
-        now: u64,
+        job: &mut Job,
+        (heads, values): (&mut [Head], &mut [i32]),
+        packet: &Packet,
+        instant: Instant,
         out: &mut [u8],
     ) -> (Verdict, Option<Counter>) {
-        let mut aggregator = self.0.lock().expect("no panic under the lock");
+        let mut aggregator = self.aggregator.lock().expect("no panic under the lock");
         let before = aggregator.counters().clone();
         let memory = aggregator.memory_mut();
         memory.0.clone_from_slice(heads);
         memory.1.copy_from_slice(values);
-        let verdict = aggregator.handle(bytes, &endpoint(from), now, out);
+        let lent = aggregator.job_mut(KEY).expect("it was admitted");
+        *lent = Job {
+            policy: graced(job.policy, instant),
+            ..*job
+        };
+        let verdict = aggregator.handle(&packet.bytes, &packet.from.endpoint(), instant.now, out);
+        *job = Job {
+            policy: job.policy,
+            ..*aggregator.job(KEY).expect("it was admitted")
+        };
         let memory = aggregator.memory();
-        heads.clone_from_slice(memory.0);
+        for (head, now) in heads.iter_mut().zip(memory.0) {
+            *head = now.without_time();
+        }
         values.copy_from_slice(memory.1);
-        let counted = aggregator
-            .counters()
-            .iter()
+        let counted = aggregator.counters().iter();
+        let counted = counted
+            .into_iter()
             .find(|(counter, count)| *count != before.get(*counter));
         (verdict, counted.map(|(counter, _)| counter))
+    }
+}
+
+/// The policy with the grace of an instant, unless it is 0.
+fn graced(policy: Policy, instant: Instant) -> Policy {
+    match policy {
+        Policy::Quorum { members, grace } if grace > 0 => Policy::Quorum {
+            members,
+            grace: instant.grace,
+        },
+        _ => policy,
     }
 }

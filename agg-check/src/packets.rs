@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use agg_core::wire::{HEADER_LEN, Header, Kind};
-use agg_core::{Epoch, Round};
+use agg_core::Round;
 
-use crate::network::{ClassId, Packet};
-use crate::scenario::Pace;
+use crate::network::{ClassId, Network, Packet};
+use crate::scenario::{Pace, Scenario};
 
 /// A packet, by its number in the world's table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -17,6 +16,10 @@ pub struct PacketId(u32);
 #[derive(Debug)]
 pub struct Packets {
     pace: Pace,
+    /// The set of a result is left out where results are compared.
+    sets_vary: bool,
+    /// Results of a chunk are compared within a state only.
+    results_vary: bool,
     table: RwLock<Table>,
 }
 
@@ -34,15 +37,19 @@ struct Table {
 struct Class {
     /// The first stands for all.
     packets: Vec<PacketId>,
+    /// Of a result, what it is of and what it is.
+    result: Option<((u16, Round), Vec<u8>)>,
     /// A result with other bits than another result of its chunk.
     disagrees: bool,
 }
 
 impl Packets {
     /// An empty table.
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(scenario: &Scenario) -> Self {
         Self {
-            pace,
+            pace: scenario.pace,
+            sets_vary: scenario.sets_vary(),
+            results_vary: scenario.results_vary(),
             table: RwLock::default(),
         }
     }
@@ -57,14 +64,18 @@ impl Packets {
         let next = ClassId(u16::try_from(table.classes.len()).expect("more packets than a network holds"));
         let class = *table.class_numbers.entry(packet.class(self.pace)).or_insert(next);
         if class == next {
+            let result = packet.result(self.sets_vary);
+            let disagrees = match &result {
+                Some((place, bits)) if !self.results_vary => table.disagrees(*place, bits),
+                _ => false,
+            };
             table.classes.push(Class {
                 packets: Vec::new(),
-                disagrees: false,
+                result,
+                disagrees,
             });
         }
-        let disagrees = table.disagrees(&packet);
         let entry = &mut table.classes[usize::from(class.0)];
-        entry.disagrees |= disagrees;
         entry.packets.push(number);
         table.packets.push((Arc::new(packet.clone()), class));
         table.numbers.insert(packet, number);
@@ -91,9 +102,17 @@ impl Packets {
         self.read(class, |class| class.packets.clone())
     }
 
-    /// Whether it is a result with other bits than another of its chunk.
-    pub fn disagrees(&self, class: ClassId) -> bool {
-        self.read(class, |class| class.disagrees)
+    /// Whether two of these are results of one chunk and differ, or one does from what no other history may differ from.
+    pub fn any_disagrees(&self, network: &Network) -> bool {
+        let table = self.table.read().expect("no panic under the lock");
+        let mut classes = network.iter().map(|class| &table.classes[usize::from(class.0)]);
+        if !self.results_vary {
+            return classes.any(|class| class.disagrees);
+        }
+        let mut seen = HashMap::new();
+        classes
+            .filter_map(|class| class.result.as_ref())
+            .any(|(place, bits)| *seen.entry(place).or_insert(bits) != bits)
     }
 
     /// How many classes there are.
@@ -107,25 +126,8 @@ impl Packets {
 }
 
 impl Table {
-    /// Agreement: the result of a chunk has the same bits in every state of every history, of every epoch.
-    fn disagrees(&mut self, packet: &Packet) -> bool {
-        let header = packet.header();
-        if !matches!(packet, Packet::Down { .. }) || header.kind != Kind::Data {
-            return false;
-        }
-        let bits = [
-            &Header {
-                epoch: Epoch(0),
-                ..header
-            }
-            .emit(),
-            &packet.bytes()[HEADER_LEN..],
-        ]
-        .concat();
-        let first = self
-            .results
-            .entry((header.slot, header.round))
-            .or_insert_with(|| bits.clone());
-        *first != bits
+    /// Agreement: where there are no others in other histories, the result of a chunk has the same bits in every state.
+    fn disagrees(&mut self, place: (u16, Round), bits: &[u8]) -> bool {
+        *self.results.entry(place).or_insert_with(|| bits.to_vec()) != bits
     }
 }

@@ -1,19 +1,30 @@
 //! What is explored: how many members, which operations, and what may happen besides loss, duplication and
 //! reordering.
 
+use agg_core::round::GENERATIONS;
+use agg_core::{MemberSet, Policy};
+
 use crate::mutation::Mutation;
+use crate::topology::Topology;
 use crate::values::Step;
 
-/// What can befall the aggregator.
+/// What can befall the aggregators or a worker, once, at any moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
     /// Nothing.
     None,
-    /// Once, at any moment, it is replaced by an empty one of the next epoch under the same address.
+    /// The aggregator is replaced by an empty one of the next epoch under the same address, and nobody is told.
     Restart,
     /// A second aggregator of the next epoch stands by under an address of its own. Each member goes over to it by
     /// itself at any moment, or is moved by a Want; the first one runs on and serves who stays.
     FailOver,
+    /// All aggregators are replaced by the empty ones of the second topology; workers are told one after the other
+    /// (R-REFORM-1, R-REFORM-2).
+    Reform,
+    /// As [`Trouble::Reform`], since this worker died (R-REFORM-3).
+    Shrink(usize),
+    /// This worker, of a job under a quorum, dies and is removed (R-QUORUM-5).
+    Exclude(usize),
 }
 
 /// When a worker's host sends.
@@ -32,6 +43,12 @@ pub struct Scenario {
     pub name: String,
     /// How many workers.
     pub members: usize,
+    /// The aggregators before and, where there is to be any, after the trouble.
+    pub topologies: Vec<Topology>,
+    /// When a slot is complete.
+    pub policy: Policy,
+    /// Rounds that a slot remembers.
+    pub generations: u16,
     /// Slots.
     pub window: u16,
     /// The number of the first chunk: rounds wrap where it is high.
@@ -53,11 +70,14 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// A calm scenario: packets are lost, duplicated and reordered, but the aggregator stays.
+    /// A calm scenario: packets are lost, duplicated and reordered, but the one aggregator stays.
     pub fn new(name: &str, members: usize, window: u16, script: Vec<Step>) -> Self {
         Self {
             name: name.into(),
             members,
+            topologies: vec![Topology::flat(&(0..members).collect::<Vec<_>>())],
+            policy: Policy::All,
+            generations: GENERATIONS,
             window,
             first_chunk: 0,
             script,
@@ -70,9 +90,50 @@ impl Scenario {
         }
     }
 
-    /// The same with trouble.
+    /// The same with other aggregators.
+    pub fn over(self, topology: Topology) -> Self {
+        Self {
+            topologies: vec![topology],
+            ..self
+        }
+    }
+
+    /// The same with trouble, after which the aggregators are as before, but for who died.
     pub fn with(self, trouble: Trouble) -> Self {
-        Self { trouble, ..self }
+        let before = self.topologies[0].clone();
+        let survivors: Vec<_> = (0..self.members)
+            .filter(|worker| trouble != Trouble::Shrink(*worker))
+            .collect();
+        let topologies = match trouble {
+            Trouble::None | Trouble::Exclude(_) => vec![before],
+            Trouble::FailOver => vec![Topology::twice(&survivors)],
+            Trouble::Restart | Trouble::Reform => vec![before.clone(), before.clone().after(&before)],
+            Trouble::Shrink(_) => vec![before.clone(), Topology::flat(&survivors).after(&before)],
+        };
+        Self {
+            trouble,
+            topologies,
+            ..self
+        }
+    }
+
+    /// The same, re-formed at any moment as `topology`.
+    pub fn reforming(self, topology: Topology) -> Self {
+        let before = self.topologies[0].clone();
+        Self {
+            topologies: vec![before.clone(), topology.after(&before)],
+            trouble: Trouble::Reform,
+            ..self
+        }
+    }
+
+    /// The same with slots that are let go with `members`, and so many generations.
+    pub fn quorum(self, members: u8, grace: u64, generations: u16) -> Self {
+        Self {
+            policy: Policy::Quorum { members, grace },
+            generations,
+            ..self
+        }
     }
 
     /// The same with a rule broken.
@@ -91,14 +152,6 @@ impl Scenario {
         }
     }
 
-    /// How many aggregators there are.
-    pub fn nodes(&self) -> usize {
-        match self.trouble {
-            Trouble::FailOver => 2,
-            Trouble::None | Trouble::Restart => 1,
-        }
-    }
-
     /// What this member calls.
     pub fn script(&self, member: usize) -> &[Step] {
         match &self.disagrees {
@@ -107,18 +160,50 @@ impl Scenario {
         }
     }
 
+    /// The worker that the trouble kills, if it kills one.
+    pub fn casualty(&self) -> Option<usize> {
+        match self.trouble {
+            Trouble::Shrink(worker) | Trouble::Exclude(worker) => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// Every worker, as a set of ranks.
+    pub fn everybody(&self) -> MemberSet {
+        MemberSet::first(self.members as u8)
+    }
+
+    /// Those that the trouble leaves.
+    pub fn survivors(&self) -> MemberSet {
+        let casualty = self.casualty().map(|worker| MemberSet::single(worker as u8));
+        self.everybody().without(casualty.unwrap_or_default())
+    }
+
+    /// Whether a chunk can have another result in another history.
+    pub fn results_vary(&self) -> bool {
+        self.policy.keeps_history() || matches!(self.trouble, Trouble::Shrink(_))
+    }
+
+    /// Whether a result's set depends on the aggregator that it comes from.
+    pub fn sets_vary(&self) -> bool {
+        self.topologies.iter().any(|topology| topology.nodes() > 1) && self.trouble != Trouble::FailOver
+            || matches!(self.trouble, Trouble::Reform | Trouble::Shrink(_))
+    }
+
     /// Whether packets that can do nothing any more are taken out of the network (see [`crate::dead`]).
     pub fn forgets_dead(&self) -> bool {
         let plain = self.mutation.is_none() && self.pace == Pace::Prompt && !self.reflects;
         plain && self.disagrees.is_none() && !self.remembers_dead
     }
 
+    /// Chunks of the operations before this one.
+    pub fn chunks_before(&self, seq: usize) -> usize {
+        let steps = self.script.iter().take(seq);
+        steps.map(|step| step.chunks(self.window)).sum()
+    }
+
     /// Chunks of the whole script.
     pub fn chunks(&self) -> usize {
-        let headers = |step: &Step| match step.kind {
-            agg_core::OpKind::SumF32 => step.blocks.min(usize::from(self.window)),
-            _ => 0,
-        };
-        self.script.iter().map(|step| step.blocks + headers(step)).sum()
+        self.chunks_before(self.script.len())
     }
 }

@@ -5,7 +5,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use agg_core::{OpKind, Operation, Tensor};
+use agg_core::{MemberSet, OpKind, Operation, Tensor};
 
 /// Lanes of a chunk: the smallest size that exists.
 pub const LANES: usize = 16;
@@ -56,22 +56,66 @@ impl Step {
         }
     }
 
-    /// What `member` of `members` contributes to the operation number `seq`.
-    ///
-    /// Its place changes with the block, so that the largest exponent of a block is not always the same member's.
-    pub fn contribution(self, seq: usize, member: usize, members: usize) -> Data {
-        self.fill(|block| digit(seq, block) << (DIGIT * ((member + block) % members)))
+    /// Chunks that go ahead of those with values.
+    pub fn headers(self, window: u16) -> usize {
+        match self.kind {
+            OpKind::SumF32 => self.blocks.min(usize::from(window)),
+            _ => 0,
+        }
     }
 
-    /// The exact sum.
+    /// All its chunks.
+    pub fn chunks(self, window: u16) -> usize {
+        self.headers(window) + self.blocks
+    }
+
+    /// What `member` of `members` contributes to the operation number `seq`.
+    ///
+    /// Its place changes with the block, so that the largest exponent of a block is not always the same member's;
+    /// but where results may leave some out, who then would be clamped, all have the same.
+    pub fn contribution(self, seq: usize, member: usize, members: usize, leaves_out: bool) -> Data {
+        let level = if leaves_out && self.kind == OpKind::SumF32 {
+            LEVEL
+        } else {
+            0
+        };
+        self.fill(|block| level + (digit(seq, block) << (DIGIT * ((member + block) % members))))
+    }
+
+    /// The exact sum of all.
     pub fn sum(self, seq: usize, members: usize) -> Data {
+        self.sum_of(seq, MemberSet::first(members as u8), members)
+    }
+
+    /// The exact sum of some.
+    pub fn sum_of(self, seq: usize, of: MemberSet, members: usize) -> Data {
+        let place = |member: u8, block: usize| DIGIT * ((usize::from(member) + block) % members);
         self.fill(|block| {
-            (0..members)
-                .map(|place| digit(seq, block) << (DIGIT * place))
+            of.iter()
+                .map(|member| digit(seq, block) << place(member, block))
                 .sum()
         })
     }
+
+    /// What a worker makes of the sum of those that the result of each block holds: an estimate of the sum of all
+    /// (R-QUORUM-4). The numbers are small enough for it to be exact.
+    pub fn estimate(self, seq: usize, of: impl Fn(usize) -> MemberSet, members: usize) -> Data {
+        let place = |member: u8, block: usize| DIGIT * ((usize::from(member) + block) % members);
+        let block_of = |block: usize| {
+            let of = of(block);
+            let sum: i32 = of
+                .iter()
+                .map(|member| LEVEL + (digit(seq, block) << place(member, block)))
+                .sum();
+            sum as f32 * (members as f32 / of.len() as f32)
+        };
+        let values = (0..self.operation().elements as usize).map(|element| block_of(element / LANES));
+        Data::F32(values.collect())
+    }
 }
+
+/// Above every digit, so that it alone makes the exponent.
+const LEVEL: i32 = 1 << 20;
 
 /// Below 32 for the small operations that can be explored, and no two blocks have the same.
 fn digit(seq: usize, block: usize) -> i32 {
@@ -143,7 +187,9 @@ mod tests {
     #[test]
     fn omissions_and_double_counts_show() {
         let step = Step::i32(3);
-        let parts: Vec<_> = (0..3).map(|member| step.contribution(1, member, 3)).collect();
+        let parts: Vec<_> = (0..3)
+            .map(|member| step.contribution(1, member, 3, false))
+            .collect();
         let sum = |members: &[usize]| {
             let mut total = vec![0; 33];
             for member in members {
@@ -164,5 +210,6 @@ mod tests {
         }
         assert!(parts[0].is_between(&parts[0], &exact) && !parts[1].is_between(&parts[0], &exact));
         assert_ne!(step.sum(0, 3), exact);
+        assert_eq!(sum(&[0, 2]), step.sum_of(1, MemberSet(0b101), 3));
     }
 }

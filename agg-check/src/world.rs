@@ -10,15 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, RwLock};
 
-use agg_core::Epoch;
-
 use crate::dead;
 use crate::interner::Interner;
 use crate::member::{Event, Member};
 use crate::network::{ClassId, Network, Packet};
-use crate::node::{Engine, INSTANTS, Node};
+use crate::node::{Engine, Node, NodeEvent};
 use crate::packets::{PacketId, Packets};
-use crate::scenario::{Scenario, Trouble};
+use crate::scenario::Scenario;
+use crate::topology::Party;
 
 /// The state of a member, by its number in the world's table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,24 +49,28 @@ pub struct World {
     pub scenario: Scenario,
     /// The packets.
     pub packets: Packets,
-    engines: Vec<Engine>,
+    /// By topology and number; none where the aggregator is lost.
+    engines: Vec<Vec<Option<Engine>>>,
     members: Interner<Member>,
     nodes: Interner<Node>,
     member_steps: Steps<(MemberId, Event<PacketId>), MemberId>,
-    node_steps: Steps<(NodeId, PacketId, usize), NodeId>,
+    node_steps: Steps<(NodeId, NodeEvent<PacketId>), NodeId>,
     dead_to_members: Dead<MemberId>,
     dead_to_nodes: Dead<NodeId>,
+    dead_to_lost: Dead<()>,
     counted: Mutex<BTreeMap<&'static str, usize>>,
 }
 
 impl World {
     /// A world in which nothing has happened.
     pub fn new(scenario: Scenario) -> Self {
-        let engines = [Epoch(1), Epoch(2)]
-            .map(|epoch| Engine::new(epoch, &scenario))
-            .into();
+        let places = scenario.topologies.iter().enumerate().map(|(topology, places)| {
+            let engine = |number| (!places.is_lost(number)).then(|| Engine::new(topology, number, &scenario));
+            (0..places.nodes()).map(engine).collect()
+        });
+        let engines = places.collect();
         Self {
-            packets: Packets::new(scenario.pace),
+            packets: Packets::new(&scenario),
             scenario,
             engines,
             members: Interner::new(),
@@ -76,6 +79,7 @@ impl World {
             node_steps: RwLock::default(),
             dead_to_members: RwLock::default(),
             dead_to_nodes: RwLock::default(),
+            dead_to_lost: RwLock::default(),
             counted: Mutex::default(),
         }
     }
@@ -86,16 +90,14 @@ impl World {
         (0..self.scenario.members).map(new).collect()
     }
 
-    /// The aggregators before anything: epochs from 1 up.
-    pub fn first_nodes(&self) -> Vec<NodeId> {
-        (0..self.scenario.nodes())
-            .map(|node| self.empty_node(first_epoch(node)))
-            .collect()
-    }
-
-    /// An empty aggregator.
-    pub fn empty_node(&self, epoch: Epoch) -> NodeId {
-        NodeId(self.nodes.number(Node::new(epoch, &self.scenario)))
+    /// The aggregators of a topology, empty.
+    pub fn empty_nodes(&self, topology: usize) -> Vec<Option<NodeId>> {
+        let engines = self.engines[topology].iter().enumerate();
+        let node = |(number, engine): (usize, &Option<Engine>)| {
+            let node = Node::new(topology, number, &self.scenario, engine.as_ref()?);
+            Some(NodeId(self.nodes.number(node)))
+        };
+        engines.map(node).collect()
     }
 
     /// A member's state.
@@ -106,17 +108,12 @@ impl World {
     /// What an event does to a member.
     pub fn member_step(&self, id: MemberId, event: Event<PacketId>) -> Arc<Step<MemberId>> {
         known(&self.member_steps, (id, event), || {
-            let packet;
-            let event = match event {
-                Event::Take(number) => {
-                    packet = self.packets.packet(number);
-                    Event::Take(packet.bytes())
-                }
-                Event::Start => Event::Start,
-                Event::Transmit => Event::Transmit,
-                Event::Alarm => Event::Alarm,
-                Event::Redirect => Event::Redirect,
+            let packet = match event {
+                Event::Take(number) => Some(self.packets.packet(number)),
+                _ => None,
             };
+            let bytes = packet.as_ref().map_or(&[][..], |packet| &packet.bytes);
+            let event = event.map(|_| bytes);
             let (next, sent) = self.member(id).after(event, &self.scenario);
             let next = MemberId(self.members.number(next));
             Step {
@@ -127,16 +124,22 @@ impl World {
         })
     }
 
-    /// What a packet does to an aggregator at one of the [`INSTANTS`].
-    pub fn node_step(&self, id: NodeId, number: PacketId, instant: usize) -> Arc<Step<NodeId>> {
-        known(&self.node_steps, (id, number, instant), || {
-            let packet = self.packets.packet(number);
-            let Packet::Up { from, bytes, .. } = &*packet else {
-                panic!("{packet:?} goes to a member")
+    /// What an event does to an aggregator.
+    pub fn node_step(&self, id: NodeId, event: NodeEvent<PacketId>) -> Arc<Step<NodeId>> {
+        known(&self.node_steps, (id, event), || {
+            let packet;
+            let event = match event {
+                NodeEvent::Take(number, instant) => {
+                    packet = self.packets.packet(number);
+                    NodeEvent::Take(&*packet, instant)
+                }
+                NodeEvent::Suspend => NodeEvent::Suspend,
+                NodeEvent::Exclude(member) => NodeEvent::Exclude(member),
             };
             let node = self.nodes.value(id.0);
-            let engine = &self.engines[node.epoch().0 as usize - 1];
-            let (next, handled) = node.after(bytes, *from, INSTANTS[instant], &self.scenario, engine);
+            let engine = self.engines[node.topology()][node.number()].as_ref();
+            let engine = engine.expect("an aggregator that is lost does nothing");
+            let (next, handled) = node.after(event, &self.scenario, engine);
             if let Some(counter) = handled.counter {
                 *self
                     .counted
@@ -157,11 +160,11 @@ impl World {
     fn numbers(&self, packets: Vec<Packet>) -> Vec<PacketId> {
         let mut numbers = Vec::new();
         for packet in packets {
-            if let (Packet::Down { to, bytes }, true) = (&packet, self.scenario.reflects) {
-                let reflected = Packet::Up {
-                    from: *to,
-                    node: 0,
-                    bytes: bytes.clone(),
+            if let (Party::Worker(_), true) = (packet.to, self.scenario.reflects) {
+                let reflected = Packet {
+                    from: packet.to,
+                    to: packet.from,
+                    bytes: packet.bytes.clone(),
                 };
                 numbers.push(self.packets.number(reflected));
             }
@@ -179,27 +182,43 @@ impl World {
 
     fn is_dead_by_member(&self, class: ClassId, member: &Member, number: usize) -> bool {
         let packet = self.packets.packet(self.packets.first(class));
-        match &*packet {
-            Packet::Down { to, .. } => *to == number && dead::to_member(&packet.header(), member),
-            Packet::Up { from, node, .. } => {
-                *from == number && dead::from_member(&packet.header(), first_epoch(*node), member)
-            }
+        if packet.to == Party::Worker(number) {
+            return dead::to_member(&packet.header(), member);
         }
+        let Party::Node(node) = packet.to else {
+            return false;
+        };
+        let last = self.scenario.topologies.last().expect("there is one");
+        packet.from == Party::Worker(number)
+            && last.nodes() > node
+            && dead::from_member(&packet.header(), last.place(node).epoch, member)
     }
 
     /// What is dead by the state of an aggregator; see [`dead`].
     pub fn dead_by_node(&self, id: NodeId, number: usize) -> Network {
         self.dead(&self.dead_to_nodes, (id, number), |class| {
-            self.is_dead_by_node(class, &self.nodes.value(id.0), number)
+            self.is_dead_by_node(class, &self.nodes.value(id.0))
         })
     }
 
-    fn is_dead_by_node(&self, class: ClassId, state: &Node, number: usize) -> bool {
+    /// What goes to an aggregator that is lost.
+    pub fn dead_by_loss(&self, number: usize) -> Network {
+        self.dead(&self.dead_to_lost, ((), number), |class| {
+            self.packets.packet(self.packets.first(class)).to == Party::Node(number)
+        })
+    }
+
+    fn is_dead_by_node(&self, class: ClassId, node: &Node) -> bool {
         let packet = self.packets.packet(self.packets.first(class));
-        let restarted = self.scenario.trouble == Trouble::Restart && state.epoch() > first_epoch(number);
-        let members = self.scenario.members;
-        matches!(&*packet, Packet::Up { node, .. } if *node == number)
-            && dead::to_node(&packet.header(), state, members, restarted)
+        if packet.to != Party::Node(node.number()) {
+            return false;
+        }
+        let topology = &self.scenario.topologies[node.topology()];
+        if topology.place(node.number()).parent.map(Party::Node) == Some(packet.from) {
+            return dead::to_leaf(&packet.header(), node);
+        }
+        let sender = topology.number(node.number(), packet.from);
+        dead::to_node(&packet.header(), node, sender)
     }
 
     fn dead<I: Copy + Eq + Hash>(
@@ -236,11 +255,6 @@ impl World {
     pub fn sizes(&self) -> [usize; 3] {
         [self.members.len(), self.nodes.len(), self.packets.classes()]
     }
-}
-
-/// The epoch that an aggregator has first.
-pub fn first_epoch(node: usize) -> Epoch {
-    Epoch(node as u32 + 1)
 }
 
 /// What the table says of `cause`, found out at the first time.

@@ -17,10 +17,10 @@ fn reached(trouble: Trouble) -> Vec<Counter> {
         Counter::Duplicate,
     ];
     match trouble {
-        Trouble::None => always,
         Trouble::Restart | Trouble::FailOver => {
             [always, vec![Counter::Restored, Counter::RefusedEpoch]].concat()
         }
+        _ => always,
     }
 }
 

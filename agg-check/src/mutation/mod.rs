@@ -5,6 +5,7 @@
 //! behind a [`WorkerFilter`] that changes what it hears or says.
 
 mod aggregator;
+mod leaf;
 mod slot;
 mod worker;
 

@@ -1,6 +1,7 @@
 //! Workers that break a rule: the real worker behind a filter that changes what it hears or says.
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, Kind};
+use agg_core::worker::{Boundary, Membership};
 use agg_core::{Epoch, Round};
 
 use crate::scenario::Scenario;
@@ -28,6 +29,18 @@ pub enum WorkerMutation {
     IgnoreRefusals,
     /// R-NUM-5: what is sent again carries other bits.
     ChangeBits,
+    /// R-REFORM-1: a worker takes results after it has said how far it is.
+    GoOnWhenRegistered,
+    /// R-REFORM-2: a worker that has its new place keeps its epoch.
+    KeepEpoch,
+    /// R-REFORM-2: a worker that has its new place keeps its number.
+    KeepNumber,
+    /// R-REFORM-3: operation b + 1 ends without a result, not b.
+    BoundaryTooLate,
+    /// R-REFORM-3: operation b − 1 ends without a result, not b.
+    BoundaryTooEarly,
+    /// R-REFORM-3: operation b + 1 begins a chunk late, as the last member counts.
+    NextChunkOff,
 }
 
 /// The filter between a worker and its host; without a mutation it changes nothing.
@@ -35,6 +48,8 @@ pub enum WorkerMutation {
 pub struct WorkerFilter {
     mutation: Option<WorkerMutation>,
     window: u16,
+    /// Its first number.
+    number: u8,
     /// The round that each slot was last sent in.
     sent: Vec<Option<Round>>,
     /// Slot and round of the last results that came, W of them.
@@ -43,16 +58,51 @@ pub struct WorkerFilter {
 
 impl WorkerFilter {
     /// The filter of a scenario.
-    pub fn new(scenario: &Scenario) -> Self {
+    pub fn new(scenario: &Scenario, number: u8) -> Self {
         let mutation = scenario.mutation.and_then(|mutation| mutation.worker());
         let slots =
             usize::from(scenario.window) * usize::from(mutation == Some(WorkerMutation::TakeAnyRound));
         Self {
             mutation,
             window: scenario.window,
+            number,
             sent: vec![None; slots],
             received: Vec::new(),
         }
+    }
+
+    /// Whether it takes packets although it has said how far it is.
+    pub fn goes_on_when_registered(&self) -> bool {
+        self.mutation == Some(WorkerMutation::GoOnWhenRegistered)
+    }
+
+    /// What a worker takes its new place to be.
+    pub fn told(
+        &self,
+        place: Membership,
+        boundary: Option<Boundary>,
+        epoch: Epoch,
+    ) -> (Membership, Option<Boundary>) {
+        let boundary = boundary.map(|mut boundary| {
+            match self.mutation {
+                Some(WorkerMutation::BoundaryTooLate) => boundary.operation += 1,
+                Some(WorkerMutation::BoundaryTooEarly) => {
+                    boundary.operation = boundary.operation.saturating_sub(1)
+                }
+                Some(WorkerMutation::NextChunkOff) if place.member > 0 => boundary.next_chunk += 1,
+                _ => {}
+            }
+            boundary
+        });
+        let place = match self.mutation {
+            Some(WorkerMutation::KeepEpoch) => Membership { epoch, ..place },
+            Some(WorkerMutation::KeepNumber) => Membership {
+                member: self.number,
+                ..place
+            },
+            _ => place,
+        };
+        (place, boundary)
     }
 
     /// The window that the worker believes in.

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use agg_core::wire::Kind;
+use agg_core::wire::{Kind, Refusal};
 
-use super::{INSTANTS, MemberId, NodeId, Step, Steps, World};
+use super::{MemberId, NodeId, Step, Steps, World};
 use crate::member::Event;
-use crate::network::{ClassId, Packet};
+use crate::network::ClassId;
+use crate::node::{self, NodeEvent};
 use crate::packets::PacketId;
+use crate::topology::Party;
 
 impl World {
     /// Checks that packets of one class do the same to each member that one of them met, so that one may stand for
@@ -63,20 +65,11 @@ impl World {
                 self.verify_dead_to_member(before, *class);
             }
         }
-        for ((before, packet, _), step) in recorded(&self.node_steps) {
-            let Packet::Up { node: number, .. } = &*self.packets.packet(packet) else {
-                continue;
-            };
+        for ((before, _), step) in recorded(&self.node_steps) {
             let (was, is) = (self.nodes.value(before.0), self.nodes.value(step.next.0));
-            for class in classes
-                .iter()
-                .filter(|class| self.is_dead_by_node(**class, &was, *number))
-            {
+            for class in classes.iter().filter(|class| self.is_dead_by_node(**class, &was)) {
                 applied += 1;
-                assert!(
-                    self.is_dead_by_node(*class, &is, *number),
-                    "{class:?} came to life again"
-                );
+                assert!(self.is_dead_by_node(*class, &is), "{class:?} came to life again");
                 self.verify_dead_to_node(before, *class);
             }
         }
@@ -85,7 +78,7 @@ impl World {
 
     fn verify_dead_to_member(&self, id: MemberId, class: ClassId) {
         for packet in self.packets.all(class) {
-            if matches!(&*self.packets.packet(packet), Packet::Down { .. }) {
+            if matches!(self.packets.packet(packet).to, Party::Worker(_)) {
                 let step = self.member_step(id, Event::Take(packet));
                 assert!(
                     step.next == id && step.first.is_empty(),
@@ -96,23 +89,27 @@ impl World {
         }
     }
 
-    /// What a dead packet brings was brought before: the result of its own slot and round, or a refusal of its epoch.
+    /// What a dead packet brings was brought before: the result of its own slot and round, or a refusal of its epoch; or
+    /// it is a refusal that says what the model says itself.
     fn verify_dead_to_node(&self, id: NodeId, class: ClassId) {
         let dead = self.packets.first(class);
         let header = self.packets.packet(dead).header();
         let is_old = |answer: &PacketId| {
             let answer = self.packets.packet(*answer).header();
-            match answer.kind {
-                Kind::Data => (answer.slot, answer.round) == (header.slot, header.round),
-                Kind::Refusal => header.epoch < answer.epoch,
-                Kind::Want => false,
+            match (answer.kind, Refusal::from_wire(answer.scale.0)) {
+                (Kind::Data, _) => (answer.slot, answer.round) == (header.slot, header.round),
+                (Kind::Refusal, Some(Refusal::Reform | Refusal::Excluded)) => true,
+                (Kind::Refusal, _) => header.epoch < answer.epoch,
+                (Kind::Want, _) => false,
             }
         };
-        for instant in 0..INSTANTS.len() {
-            let step = self.node_step(id, dead, instant);
+        for instant in 0..node::instants(self.scenario.policy) {
+            let step = self.node_step(id, NodeEvent::Take(dead, instant));
             assert!(
                 step.next == id && step.first.iter().all(is_old),
-                "{class:?} is not dead"
+                "{:?} is not dead to {:?}",
+                self.packets.packet(dead),
+                self.nodes.value(id.0)
             );
         }
     }
