@@ -53,7 +53,8 @@ fn scenarios() -> Vec<Scenario> {
 fn levels() -> Vec<Scenario> {
     vec![
         given::two_leaves(),
-        given::two_small_leaves(),
+        given::two_small_leaves(3),
+        given::two_small_leaves(4),
         given::floats_over_leaves(),
         given::beside_a_leaf(),
         given::beside_a_small_leaf(),
@@ -62,7 +63,8 @@ fn levels() -> Vec<Scenario> {
         given::renumbered(given::three_workers()),
         given::renumbered(given::two_slots()),
         troubled(given::two_leaves(), Trouble::Reform),
-        troubled(given::two_small_leaves(), Trouble::Reform),
+        troubled(given::two_small_leaves(2), Trouble::Reform),
+        troubled(given::two_small_leaves(3), Trouble::Reform),
         troubled(given::floats_over_leaves(), Trouble::Reform),
         given::to_the_root(given::two_leaves()),
         given::to_the_other_leaf(given::two_leaves()),

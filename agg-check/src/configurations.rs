@@ -110,10 +110,10 @@ pub fn two_leaves() -> Scenario {
         .over(Topology::tree(&[], &[&[0, 1], &[2]]))
 }
 
-/// A worker at each of two leaves, two slots.
-pub fn two_small_leaves() -> Scenario {
-    Scenario::new("1 + 1 workers at leaves, W=2, 2 rounds", 2, 2, vec![Step::i32(4)])
-        .over(Topology::tree(&[], &[&[0], &[1]]))
+/// A worker at each of two leaves, two slots and so many chunks.
+pub fn two_small_leaves(chunks: usize) -> Scenario {
+    let name = format!("1 + 1 workers at leaves, W=2, {chunks} chunks");
+    Scenario::new(&name, 2, 2, vec![Step::i32(chunks)]).over(Topology::tree(&[], &[&[0], &[1]]))
 }
 
 /// Floats over two levels: exponents come from other leaves.

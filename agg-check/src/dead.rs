@@ -62,7 +62,9 @@ pub fn to_node(header: &Header, node: &Node, sender: Option<u8>) -> bool {
     }
     let is = result(held, job, header.slot);
     let first_send = !header.flags.has(Flags::RESEND) && !header.flags.has(Flags::RESULT);
-    let merged = !quorum && first_send && is.set.contains(sender);
+    // After a death a chunk can be of another operation than in another history.
+    let same = is.op_seq == header.op_seq;
+    let merged = !quorum && same && first_send && is.set.contains(sender);
     is.round.is_after(header.round)
         || (is.round == header.round && (is_complete(held, node, header.slot) || merged))
 }

@@ -198,6 +198,12 @@ impl Member {
         both.any(|(mine, theirs)| mine != theirs)
     }
 
+    /// Whether all results that it took stand for so many members at least, and for as many workers.
+    pub fn has_taken_only_of(&self, members: u32) -> bool {
+        let mut taken = self.taken.values();
+        taken.all(|(set, workers, _)| set.len() >= members && *workers == set.len())
+    }
+
     /// Whether the operation that it gave up is the one that all do, as far as it has come.
     pub fn gave_up_rightly(&self, scenario: &Scenario) -> bool {
         let given_up = match self.standing {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 
+use agg_core::Policy;
 use agg_core::wire::Flags;
 use stateright::{Model, Property};
 
@@ -22,6 +23,8 @@ pub mod rules {
     pub const EXACT: &str = "every block a user sees is its own or the exact sum";
     /// Results of one chunk with different bits, or members that took different ones.
     pub const AGREEMENT: &str = "all results of a chunk have the same bits, replays and epochs included";
+    /// A result of fewer members than were agreed.
+    pub const QUORUM: &str = "a result stands for enough members";
     /// An operation that ended without a result for some and not for others.
     pub const BOUNDARY: &str = "survivors give up the same operation";
     /// A worker that fails, or one that does not where ranks disagree.
@@ -257,6 +260,13 @@ impl Model for TributaryModel {
                 members.all(|member| !model.world.member(*member).is_wrong())
             }),
             Property::always(rules::AGREEMENT, |model, state: &State| !model.disagree(state)),
+            Property::always(rules::QUORUM, |model, state: &State| {
+                let mut members = state.parties.members.iter();
+                let Policy::Quorum { members: enough, .. } = model.world.scenario.policy else {
+                    return true;
+                };
+                members.all(|member| model.world.member(*member).has_taken_only_of(u32::from(enough)))
+            }),
             Property::always(rules::BOUNDARY, |model, state: &State| {
                 let mut members = state.parties.members.iter();
                 members.all(|member| model.world.member(*member).gave_up_rightly(&model.world.scenario))

@@ -2,7 +2,7 @@
 
 use agg_check::configurations as given;
 use agg_check::{
-    AggregatorMutation, Mutation, Scenario, Step, Trouble, WorkerMutation, explore, refute, rules,
+    AggregatorMutation, Mutation, Scenario, Step, Topology, Trouble, WorkerMutation, explore, refute, rules,
 };
 
 fn aggregator(scenario: Scenario, mutation: AggregatorMutation, rule: &'static str) {
@@ -22,6 +22,23 @@ fn restart(chunks: usize) -> Scenario {
     calm(chunks).with(Trouble::Restart)
 }
 
+/// A leaf with one worker and one with two: what one says twice, and what is only at the other.
+fn leaves(chunks: usize) -> Scenario {
+    Scenario::new("leaves", 3, 1, vec![Step::i32(chunks)]).over(Topology::tree(&[], &[&[0, 1], &[2]]))
+}
+
+fn re_formed(chunks: usize) -> Scenario {
+    leaves(chunks).with(Trouble::Reform)
+}
+
+fn deaths(members: usize) -> Scenario {
+    given::short_operations(members).with(Trouble::Shrink(0))
+}
+
+fn quorum(blocks: usize) -> Scenario {
+    given::quorum(blocks, 0, 2)
+}
+
 /// Without a mutation the second writing of the slot rules passes where the real one does: what the mutants below are
 /// caught by is their mutation.
 #[test]
@@ -36,6 +53,17 @@ fn the_second_writing_is_faithful() {
         explore(scenario.breaking(faithful)).assert_holds();
     }
     explore(calm(2).with(Trouble::FailOver).breaking(faithful)).assert_holds();
+    for scenario in [
+        leaves(2),
+        leaves(2).with(Trouble::Reform),
+        given::floats_over_leaves(),
+        given::disagreement_over_leaves(),
+        deaths(3),
+        quorum(2),
+        quorum(2).with(Trouble::Exclude(2)),
+    ] {
+        explore(scenario.breaking(faithful)).assert_holds();
+    }
 }
 
 #[test]
@@ -180,4 +208,122 @@ fn resend_1_without_resends_a_loss_is_for_ever() {
 #[test]
 fn result_1_results_of_another_round_are_taken_for_this_one() {
     worker(calm(2), WorkerMutation::TakeAnyRound, rules::EXACT);
+}
+
+#[test]
+fn leaf_1_going_up_early_leaves_members_out() {
+    aggregator(leaves(1), AggregatorMutation::ForwardEarly, rules::EXACT);
+}
+
+#[test]
+fn leaf_2_a_full_leaf_that_merges_counts_twice() {
+    aggregator(leaves(1), AggregatorMutation::MergeWhenFull, rules::EXACT);
+}
+
+#[test]
+fn leaf_2_going_up_once_can_be_lost() {
+    aggregator(leaves(1), AggregatorMutation::ForwardOnce, rules::TERMINATION);
+}
+
+#[test]
+fn leaf_3_without_the_parents_results_nobody_gets_one() {
+    aggregator(
+        leaves(1),
+        AggregatorMutation::DropParentResults,
+        rules::TERMINATION,
+    );
+}
+
+#[test]
+fn leaf_3_answering_the_parents_results_never_ends() {
+    aggregator(leaves(1), AggregatorMutation::AnswerParent, rules::TERMINATION);
+}
+
+#[test]
+fn leaf_4_wants_that_are_not_passed_on_find_nobody_who_has_it() {
+    aggregator(re_formed(2), AggregatorMutation::KeepWants, rules::TERMINATION);
+}
+
+#[test]
+fn leaf_4_a_result_that_a_leaf_keeps_is_lost_to_the_others() {
+    aggregator(re_formed(2), AggregatorMutation::KeepResults, rules::TERMINATION);
+}
+
+#[test]
+fn leaf_5_ranks_of_other_leaves_that_disagree_are_not_told() {
+    aggregator(
+        given::disagreement_over_leaves(),
+        AggregatorMutation::KeepRefusals,
+        rules::TERMINATION,
+    );
+}
+
+#[test]
+fn quorum_1_a_smaller_quorum_is_not_what_was_agreed() {
+    aggregator(quorum(1), AggregatorMutation::SmallQuorum, rules::QUORUM);
+}
+
+#[test]
+fn quorum_1_integers_wait_for_all() {
+    let scenario = Scenario::new("integers", 3, 1, vec![Step::i32(1)]).quorum(2, 0, 2);
+    aggregator(scenario, AggregatorMutation::QuorumForAll, rules::EXACT);
+}
+
+#[test]
+fn quorum_2_nobody_is_past_the_round_that_it_contributes_to() {
+    aggregator(quorum(2), AggregatorMutation::PastOwnRound, rules::TERMINATION);
+}
+
+#[test]
+fn quorum_2_stale_contributions_prove_nothing_of_later_rounds() {
+    aggregator(quorum(3), AggregatorMutation::PastLaterRounds, rules::TERMINATION);
+}
+
+#[test]
+fn quorum_3_recycling_at_once_loses_results_that_are_needed() {
+    aggregator(
+        quorum(2),
+        AggregatorMutation::RecycleWithoutPast,
+        rules::TERMINATION,
+    );
+}
+
+#[test]
+fn quorum_4_counting_who_comes_late_changes_replays() {
+    aggregator(quorum(1), AggregatorMutation::CountLate, rules::AGREEMENT);
+}
+
+#[test]
+fn quorum_5_waiting_for_who_was_removed_never_ends() {
+    let scenario = quorum(2).with(Trouble::Exclude(2));
+    aggregator(scenario, AggregatorMutation::ExpectRemoved, rules::TERMINATION);
+}
+
+#[test]
+fn reform_1_a_worker_that_goes_on_after_it_said_how_far_it_is() {
+    worker(deaths(3), WorkerMutation::GoOnWhenRegistered, rules::BOUNDARY);
+}
+
+#[test]
+fn reform_2_a_worker_that_keeps_its_number_is_not_heard() {
+    worker(
+        given::renumbered(calm(1)),
+        WorkerMutation::KeepNumber,
+        rules::TERMINATION,
+    );
+}
+
+#[test]
+fn reform_3_one_operation_too_late() {
+    worker(deaths(3), WorkerMutation::BoundaryTooLate, rules::BOUNDARY);
+}
+
+#[test]
+fn reform_3_one_operation_too_early() {
+    worker(deaths(3), WorkerMutation::BoundaryTooEarly, rules::BOUNDARY);
+}
+
+#[test]
+fn reform_3_survivors_that_count_from_different_chunks_never_meet() {
+    worker(deaths(3), WorkerMutation::NextChunkOff, rules::TERMINATION);
 }

@@ -2,7 +2,8 @@
 //! protocol. They are there for what it does not contain (see docs/verification.md); should one of these tests fail,
 //! that page is to be changed.
 
-use agg_check::{AggregatorMutation, Mutation, Scenario, Step, Trouble, WorkerMutation, explore};
+use agg_check::configurations as given;
+use agg_check::{AggregatorMutation, Mutation, Scenario, Step, Topology, Trouble, WorkerMutation, explore};
 
 fn harmless(mutation: Mutation) {
     let scenario = |chunks| Scenario::new("one slot", 2, 1, vec![Step::i32(chunks)]);
@@ -33,4 +34,14 @@ fn epoch_2_results_of_any_epoch_may_be_taken() {
 #[test]
 fn valid_6_contributions_of_any_epoch_may_be_merged() {
     harmless(Mutation::Aggregator(AggregatorMutation::IgnoreEpoch));
+}
+
+/// R-REFORM-2: who keeps the old epoch is refused, and moved by that (R-EPOCH-3).
+#[test]
+fn reform_2_the_old_epoch_may_be_kept() {
+    let mutation = Mutation::Worker(WorkerMutation::KeepEpoch);
+    let scenario = |members| Scenario::new("one slot", members, 1, vec![Step::i32(3)]);
+    explore(given::renumbered(scenario(2)).breaking(mutation)).assert_holds();
+    let leaf = scenario(3).over(Topology::tree(&[], &[&[0, 1], &[2]]));
+    explore(given::to_the_root(leaf).breaking(mutation)).assert_holds();
 }

@@ -87,7 +87,7 @@ where
             let next = boundary.operation.wrapping_add(1);
             if self.next_op == next {
                 self.abandon();
-                self.pass_boundary();
+                self.pass_boundary(self.begun_at);
             }
         }
         self.move_to(place.epoch);
@@ -115,17 +115,22 @@ where
             return false;
         }
         if self.next_op == boundary.operation {
-            self.pass_boundary();
+            self.pass_boundary(self.next_chunk);
         } else {
             self.next_op = self.next_op.wrapping_add(1);
         }
         true
     }
 
-    fn pass_boundary(&mut self) {
+    /// Goes on after the operation that ended without a result, whose first chunk was `base` (R-REFORM-3). Its rounds are
+    /// skipped in pairs, so that the next ones live where its own would: a rank that is an operation behind may still need
+    /// the other generation of each slot.
+    fn pass_boundary(&mut self, base: u64) {
         if let Some(boundary) = self.boundary.take() {
+            let pair = 2 * u64::from(self.config.window);
+            let skipped = boundary.next_chunk.saturating_sub(base);
             self.next_op = boundary.operation.wrapping_add(1);
-            self.next_chunk = boundary.next_chunk;
+            self.next_chunk = base + skipped.next_multiple_of(pair);
         }
     }
 }

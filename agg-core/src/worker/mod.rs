@@ -121,6 +121,8 @@ pub struct Worker<S, V> {
     done: u64,
     next_chunk: u64,
     next_op: u32,
+    /// The number of the first chunk of the last operation that was started.
+    begun_at: u64,
     rtt: Rtt,
     /// Contributions sent so far; orders them.
     sends: u64,
@@ -159,6 +161,7 @@ where
         Ok(Self {
             epoch: config.epoch,
             next_chunk: config.first_chunk,
+            begun_at: config.first_chunk,
             config,
             slots,
             kept,
@@ -206,6 +209,7 @@ where
             self.config.workers,
         );
         self.next_op = self.next_op.wrapping_add(1);
+        self.begun_at = self.next_chunk;
         self.next_chunk += plan.total();
         self.progress_at = now;
         self.heard_at = now;

@@ -34,6 +34,8 @@ pub struct Watch {
     /// Operations started so far, and the number of the chunk after their last.
     operations: u32,
     next_chunk: u64,
+    /// The number of the first chunk of the last operation that was started.
+    begun_at: u64,
     /// R-REFORM-3: the operations that end when they are started, and the number of the first chunk after them.
     ending: Option<(RangeInclusive<u32>, u64)>,
     /// Whether the last operation was ended so.
@@ -81,6 +83,7 @@ impl Watch {
             current: None,
             operations: 0,
             next_chunk: first_chunk,
+            begun_at: first_chunk,
             ending: None,
             abandoned: false,
             reform: false,
@@ -107,7 +110,7 @@ impl Watch {
             assert_eq!(started, Err(StartError::Abandoned), "operation {op_seq}");
             if *operations.end() == op_seq {
                 self.ending = None;
-                self.next_chunk = next_chunk;
+                self.next_chunk = self.after(self.next_chunk, next_chunk);
             }
             self.check_place();
             return false;
@@ -115,6 +118,7 @@ impl Watch {
         started.expect("the last operation has ended");
         let (lanes, window) = (self.job.lanes, self.window());
         let base = self.next_chunk;
+        self.begun_at = base;
         let current = Current::new(values.clone(), op_seq, base, lanes, window, self.place.workers);
         self.next_chunk += current.total();
         self.finished.clear();

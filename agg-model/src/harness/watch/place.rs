@@ -22,7 +22,7 @@ impl Watch {
                 self.waiting.clear();
                 self.owed.clear();
                 self.ending = None;
-                self.next_chunk = next_chunk;
+                self.next_chunk = self.after(self.begun_at, next_chunk);
             } else {
                 // One that was given before is still ahead: its operation has ended for others.
                 let before = self.ending.take().map(|(operations, _)| *operations.start());
@@ -31,6 +31,12 @@ impl Watch {
             }
         }
         self.check_place();
+    }
+
+    /// The number of the first chunk after the operation that ended without a result and began with `base` (R-REFORM-3).
+    pub(super) fn after(&self, base: u64, next_chunk: u64) -> u64 {
+        let pair = 2 * self.window();
+        (base..).step_by(pair as usize).find(|chunk| *chunk >= next_chunk).unwrap_or(base)
     }
 
     /// Whether the last operation ended without a result.
