@@ -1,4 +1,4 @@
-//! One host of a network: a namespace with one interface.
+//! One host of a network: a namespace with one link, and switches, which have more links below.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
@@ -6,16 +6,28 @@ use std::process::Command;
 
 use crate::{Error, iproute};
 
-/// The one interface of a host.
+/// The interface of a host's link; a switch's own link has this name too.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// How a host is joined to the bridge.
+/// How a host is joined to a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The largest IP packet, in bytes. The bridge takes the smallest of its ports'.
     pub mtu: u32,
     /// The rate of each direction, in tc's notation (`1gbit`, `200mbit`); none means as fast as the machine goes.
     pub rate: Option<String>,
+    /// The rate of what the host sends, where it differs.
+    pub up: Option<String>,
+}
+
+impl Link {
+    /// Ethernet's 1500 bytes, with this rate in both directions.
+    pub fn with_rate(rate: &str) -> Self {
+        Self {
+            rate: Some(rate.to_owned()),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Link {
@@ -24,11 +36,12 @@ impl Default for Link {
         Self {
             mtu: 1500,
             rate: None,
+            up: None,
         }
     }
 }
 
-/// What a host's interface has carried since the host was made.
+/// What a host's link has carried since the host was made.
 ///
 /// Bytes are those of Ethernet frames without preamble and check sum, ARP included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -54,6 +67,20 @@ pub struct Host {
     pub(crate) address: Ipv4Addr,
 }
 
+/// A host that is a switch too: what is joined to it reaches the rest of the network through its link.
+///
+/// Its own link's counters show what passed through to and from the rest, and what it sent and received itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch(pub(crate) Host);
+
+impl std::ops::Deref for Switch {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.0
+    }
+}
+
 impl Host {
     /// Its address, in 10.77.0.0/24.
     pub fn address(&self) -> Ipv4Addr {
@@ -74,7 +101,7 @@ impl Host {
         command
     }
 
-    /// What its interface has carried so far.
+    /// What its link has carried so far.
     pub fn counters(&self) -> Result<Counters, Error> {
         // `ip netns exec` mounts the namespace's own /sys, whose files are one number each.
         let files = [

@@ -1,10 +1,13 @@
-//! A network: one bridge, and the hosts joined to it.
+//! A network: one bridge, and the hosts and switches joined to it or to a switch.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::host::INTERFACE;
-use crate::{Error, Host, Link, iproute, stale};
+use crate::{Error, Host, Link, Switch, iproute, stale};
+
+/// The bridge of a namespace that is a switch.
+const BRIDGE: &str = "br0";
 
 /// Tells networks of one process apart.
 static SERIAL: AtomicU32 = AtomicU32::new(0);
@@ -31,13 +34,38 @@ impl Net {
             namespaces: Vec::new(),
         };
         let bridge = net.add_namespace("bridge")?;
-        iproute::ip(&format!("-n {bridge} link add br0 type bridge"))?;
-        bring_up(&bridge, "br0")?;
+        add_bridge(&bridge)?;
         Ok(net)
     }
 
     /// Adds a host and joins it to the bridge. The first has the address 10.77.0.1, the next 10.77.0.2, and so on.
     pub fn add_host(&mut self, name: &str, link: Link) -> Result<Host, Error> {
+        self.add(name, link, None, INTERFACE)
+    }
+
+    /// Adds a host and joins it to a switch.
+    pub fn add_host_at(&mut self, switch: &Switch, name: &str, link: Link) -> Result<Host, Error> {
+        self.add(name, link, Some(switch), INTERFACE)
+    }
+
+    /// Adds a switch, like one on top of a rack: hosts joined to it share its link to the bridge.
+    pub fn add_switch(&mut self, name: &str, link: Link) -> Result<Switch, Error> {
+        self.add(name, link, None, BRIDGE).map(Switch)
+    }
+
+    /// Adds a switch and joins it to another.
+    pub fn add_switch_at(&mut self, switch: &Switch, name: &str, link: Link) -> Result<Switch, Error> {
+        self.add(name, link, Some(switch), BRIDGE).map(Switch)
+    }
+
+    /// Adds a namespace below a switch or the network's own bridge; its address is on `addressed`, its link or its bridge.
+    fn add(
+        &mut self,
+        name: &str,
+        link: Link,
+        above: Option<&Switch>,
+        addressed: &str,
+    ) -> Result<Host, Error> {
         check_name(name)?;
         let Some(number) = u8::try_from(self.namespaces.len())
             .ok()
@@ -46,23 +74,32 @@ impl Net {
             return Err(Error::Full(self.name.clone()));
         };
         let address = Ipv4Addr::new(10, 77, 0, number);
-        let (bridge, port) = (self.namespaces[0].clone(), format!("port{number}"));
+        let above = above
+            .map_or(&self.namespaces[0], |switch| &switch.namespace)
+            .clone();
+        let port = format!("port{number}");
         let host = self.add_namespace(name)?;
 
         // Made in place: no interface ever shows up in the caller's namespace, so names cannot clash there.
         let mtu = link.mtu;
         iproute::ip(&format!(
-            "-n {bridge} link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {host}"
+            "-n {above} link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {host}"
         ))?;
-        iproute::ip(&format!("-n {bridge} link set {port} master br0"))?;
-        iproute::ip(&format!("-n {host} address add {address}/24 dev {INTERFACE}"))?;
+        iproute::ip(&format!("-n {above} link set {port} master {BRIDGE}"))?;
+        if addressed == BRIDGE {
+            add_bridge(&host)?;
+            iproute::ip(&format!("-n {host} link set {INTERFACE} master {BRIDGE}"))?;
+        }
+        iproute::ip(&format!("-n {host} address add {address}/24 dev {addressed}"))?;
         iproute::ip(&format!("-n {host} link set lo up"))?;
-        bring_up(&bridge, &port)?;
+        bring_up(&above, &port)?;
         bring_up(&host, INTERFACE)?;
-        if let Some(rate) = &link.rate {
-            // A queue acts on what leaves an interface, so each direction has its own.
+        // A queue acts on what leaves an interface, so each direction has its own.
+        if let Some(rate) = link.up.as_ref().or(link.rate.as_ref()) {
             limit(&host, INTERFACE, rate)?;
-            limit(&bridge, &port, rate)?;
+        }
+        if let Some(rate) = &link.rate {
+            limit(&above, &port, rate)?;
         }
         Ok(Host {
             namespace: host,
@@ -92,6 +129,11 @@ impl Drop for Net {
             let _ = stale::delete(namespace);
         }
     }
+}
+
+fn add_bridge(namespace: &str) -> Result<(), Error> {
+    iproute::ip(&format!("-n {namespace} link add {BRIDGE} type bridge"))?;
+    bring_up(namespace, BRIDGE)
 }
 
 /// Without link-local addresses IPv6 stays silent, so that the counters show the test's own traffic.

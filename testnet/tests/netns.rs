@@ -35,15 +35,7 @@ fn send(from: &testnet::Host, to: &testnet::Host, bytes: usize) {
 fn netns_hosts_reach_each_other_and_count_bytes() {
     let mut net = Net::new("trib-count").expect("a network");
     let a = net.add_host("a", Link::default()).expect("host a");
-    let b = net
-        .add_host(
-            "b",
-            Link {
-                rate: Some("1gbit".into()),
-                ..Link::default()
-            },
-        )
-        .expect("host b");
+    let b = net.add_host("b", Link::with_rate("1gbit")).expect("host b");
     assert_eq!(b.address().to_string(), "10.77.0.2");
     let queue = b
         .command("tc")
@@ -67,10 +59,52 @@ fn netns_hosts_reach_each_other_and_count_bytes() {
 
 #[test]
 #[ignore = "needs root"]
+fn netns_what_is_below_a_switch_shares_its_link() {
+    let mut net = Net::new("trib-rack").expect("a network");
+    let root = net.add_host("root", Link::default()).expect("the root");
+    let rack = net
+        .add_switch("rack", Link::with_rate("100mbit"))
+        .expect("a switch");
+    let below = net
+        .add_switch_at(&rack, "below", Link::default())
+        .expect("a switch");
+    let hosts = [&rack, &below].map(|switch| {
+        let name = format!("w{}", switch.address().octets()[3]);
+        net.add_host_at(switch, &name, Link::default()).expect("a host")
+    });
+    let sent = |switch: &testnet::Switch| switch.counters().expect("counters").tx_bytes;
+    let before = [sent(&rack), sent(&below)];
+    for (from, to) in [
+        (&hosts[0], &root),
+        (&hosts[1], &root),
+        (&hosts[0], &rack),
+        (&hosts[1], &hosts[0]),
+    ] {
+        send(from, to, 1400);
+    }
+    // Two of the four went up from the rack, two from the switch below.
+    let carried = || [sent(&rack) - before[0], sent(&below) - before[1]].map(|bytes| bytes / 1400);
+    let arrived = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        carried() == [2, 2]
+    });
+    assert!(arrived, "{:?}", carried());
+}
+
+#[test]
+#[ignore = "needs root"]
 fn netns_link_takes_its_mtu() {
     let mut net = Net::new("trib-mtu").expect("a network");
     for (name, mtu) in [("small", 1500), ("jumbo", 9000)] {
-        let host = net.add_host(name, Link { mtu, rate: None }).expect("a host");
+        let host = net
+            .add_host(
+                name,
+                Link {
+                    mtu,
+                    ..Link::default()
+                },
+            )
+            .expect("a host");
         let read = host
             .command("cat")
             .arg("/sys/class/net/eth0/mtu")
