@@ -350,3 +350,53 @@ fn a_tree_shrinks_by_a_lost_rank() {
         reason.text
     );
 }
+
+#[test]
+fn aggregators_stand_three_deep() {
+    let root = Node::start(quick(), 4200, 20);
+    let to_root = Switch::to(root.server.local_addr());
+    let middle = Node::leaf(&to_root, 4300);
+    let to_middle = Switch::to(middle.server.local_addr());
+    let leaf = Node::leaf(&to_middle, 4400);
+    let servers = [&root.server, &middle.server, &leaf.server, &leaf.server];
+    let calls: Vec<_> = (0..4)
+        .map(|rank: u32| register(servers[rank as usize], request("x", 4, rank)))
+        .collect();
+    let answers: Vec<_> = calls
+        .into_iter()
+        .map(|call| call.join().unwrap().expect("the world is complete"))
+        .collect();
+    assert_eq!(answers[0].members, [vec![0], vec![1, 2, 3]]);
+    assert_eq!(answers[1].members, [vec![1], vec![2, 3]]);
+    assert_eq!(answers[3].members, [[2], [3]]);
+    let all = answers
+        .iter()
+        .all(|answer| (answer.key, answer.workers) == (answers[0].key, 4));
+    assert!(all, "{answers:?}");
+}
+
+#[test]
+fn a_leaf_that_restarts_gets_its_ranks_back() {
+    let mut tree = Tree::grow();
+    let ranks = tree.start(OnLost::Abort);
+    let dead = std::mem::replace(&mut tree.leaves[0], Node::leaf(&tree.path, 4300));
+    let calls: Vec<_> = ranks[..2]
+        .iter()
+        .map(|rank| rank.resume_at(&tree.leaves[0].server))
+        .collect();
+    until_all(&ranks[2..], &Pulse::Reform);
+    let others: Vec<_> = ranks[2..]
+        .iter()
+        .map(|rank| rank.resume_at(&tree.leaves[1].server))
+        .collect();
+    for call in calls.into_iter().chain(others) {
+        let answer = call.join().unwrap().unwrap();
+        assert_eq!(
+            (answer.key, answer.epoch, answer.workers),
+            (ranks[0].terms.key, 8, 4)
+        );
+    }
+    let key = ranks[0].terms.key;
+    assert_eq!(tree.root.plane.jobs.lock().unwrap()[&key].epoch, 21);
+    drop(dead);
+}

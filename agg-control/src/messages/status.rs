@@ -115,7 +115,7 @@ pub struct WaitingWorld {
     pub name: String,
     /// Its number of ranks.
     pub size: u32,
-    /// Ranks that have not registered.
+    /// Ranks that have not registered; below a parent aggregator those that have not registered here.
     pub missing: Vec<u32>,
     /// All ranks are there: it waits for memory.
     pub queued: bool,
