@@ -186,6 +186,7 @@ impl Plane {
         let names = Arc::new(Names {
             world: job.name.clone(),
             members: job.members.iter().map(|member| name(&member.ranks)).collect(),
+            ranks: job.members.iter().map(|member| member.ranks.clone()).collect(),
         });
         let route = Route {
             members,
@@ -322,10 +323,13 @@ impl DataPlane for Plane {
             AbortKind::Reported => AbortCause::MemberFailed,
             AbortKind::Shutdown => AbortCause::Ended,
         };
-        let member = reason
-            .rank
-            .and_then(|rank| u8::try_from(rank).ok())
-            .unwrap_or(NO_MEMBER);
+        // A rank below another aggregator of the tree has no number here: the reason's text names it.
+        let names = self.jobs().into_iter().find(|(job, _)| *job == key);
+        let member = names.zip(reason.rank).and_then(|((_, names), rank)| {
+            let member = names.ranks.iter().position(|ranks| ranks == &[rank]);
+            u8::try_from(member?).ok()
+        });
+        let member = member.unwrap_or(NO_MEMBER);
         for shard in &self.shards {
             shard.lock().aggregator.abort(key, Abort { cause, member });
         }

@@ -93,6 +93,8 @@ pub(crate) struct Names {
     pub(crate) world: String,
     /// By member number.
     pub(crate) members: Vec<String>,
+    /// The ranks of each member.
+    pub(crate) ranks: Vec<Vec<u32>>,
 }
 
 impl Shard {
