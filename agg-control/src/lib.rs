@@ -4,8 +4,13 @@
 //! all ranks of its world have registered, then sends heartbeats, and leaves when it has all its results. A rank that
 //! fails or falls silent ends the job for all, with the reason. The gradients never pass through here.
 //!
+//! An aggregator with a [`ParentConfig`] is a leaf: it registers the ranks that come to it at its parent, as one member,
+//! and passes on what the parent says. A job forms again, under a new epoch, when a rank registers with [`Resume`]: after
+//! an aggregator died, after it restarted, or to go on without ranks that were lost.
+//!
 //! ```text
 //! ControlClient ── gRPC ── service ── Registry (worlds, jobs; no I/O, no clock) ── DataPlane
+//!                             └── uplink ── gRPC ── the parent's service
 //! ```
 
 // Lets the tests of the crate and those beside it share one fake data plane.

@@ -27,6 +27,7 @@ use self::job::{Job, lost::Loss};
 pub(crate) use self::tickets::Ticket;
 use self::tickets::Tickets;
 pub(crate) use self::upstream::{Accepted, Answer, Ask};
+pub(crate) use self::upward::PARENTS_TURN;
 use self::world::{Seat, World};
 use crate::config::ControlConfig;
 use crate::messages::{Description, Left, Member, Pulse, Registered, Registration, Status};
@@ -51,12 +52,15 @@ pub(crate) struct Registry {
     worlds: BTreeMap<String, World>,
     jobs: BTreeMap<u64, Job>,
     tickets: Tickets,
+    /// Bytes per shard that a job can get of the empty host: more than its slot memory if values may spill elsewhere.
+    capacity: u64,
     /// What the parent has to be told of jobs that are forgotten here.
     parting: Vec<Ask>,
 }
 
 impl Registry {
     pub(crate) fn new(plane: Arc<dyn DataPlane>, config: ControlConfig) -> Self {
+        let capacity = plane.free_memory();
         Self {
             plane,
             config,
@@ -64,6 +68,7 @@ impl Registry {
             worlds: BTreeMap::new(),
             jobs: BTreeMap::new(),
             tickets: Tickets::default(),
+            capacity,
             parting: Vec::new(),
         }
     }
@@ -326,13 +331,7 @@ impl Registry {
     /// A key that is known here, but not as that of a running job of this name, is of no use.
     fn check_resumable(&self, name: &str, new: &Applicant) -> Result<(), Refusal> {
         let known = new.resume.as_ref().and_then(|resume| self.jobs.get(&resume.key));
-        let Some(job) = known else { return Ok(()) };
-        let reason = match job.abort_reason() {
-            Some(reason) => reason.to_string(),
-            None => format!("its key is that of the world '{}'", job.name()),
-        };
-        let world = name.into();
-        Err(Refusal::JobEnded { world, reason })
+        known.map_or(Ok(()), |job| Err(job.refuse_key(name)))
     }
 
     fn leave_lost_out(&self, job: &Job, new: &mut Applicant) -> Result<(), Refusal> {

@@ -15,7 +15,7 @@ use crate::messages::{Left, Member, Registration};
 use crate::plane::AbortReason;
 use crate::proto;
 use crate::refusal::Refusal;
-use crate::registry::{Outcome, Registry, Ticket};
+use crate::registry::{Outcome, PARENTS_TURN, Registry, Ticket};
 
 /// The registry and a signal to all calls that wait for it to change.
 pub(crate) struct Shared {
@@ -100,7 +100,15 @@ impl ControlService {
             shared: &self.shared,
             ticket,
         };
-        match self.shared.wait_for(wait, |registry| registry.poll(ticket)).await {
+        let limit = match self.shared.config.parent {
+            Some(_) => wait + PARENTS_TURN,
+            None => wait,
+        };
+        match self
+            .shared
+            .wait_for(limit, |registry| registry.poll(ticket))
+            .await
+        {
             Some(outcome) => outcome,
             None => self.shared.registry().give_up(ticket, wait, Instant::now()),
         }

@@ -79,6 +79,12 @@ impl ModelSum {
         (f64::from(sum as f32) * power_of_two(power)) as f32
     }
 
+    /// What a sum stands for, not rounded.
+    pub fn exact(sum: i32, exponent: Option<i16>, workers: u32) -> f64 {
+        let Some(exponent) = exponent else { return 0.0 };
+        f64::from(sum) * power_of_two(in_range(exponent) - 31 + log2_ceil(workers))
+    }
+
     /// R-QUORUM-4: a sum of `summed` workers as an estimate of that of all.
     pub fn estimate(sum: f32, summed: u32, workers: u32) -> f32 {
         if summed == workers {

@@ -183,9 +183,18 @@ fn traces_show_every_check_merge_rule_and_counter() {
     let traces = traces();
     let all = || traces.iter().flat_map(expectations);
     let rules: BTreeSet<&str> = all().map(|expected| expected.rule.as_str()).collect();
-    let checks = (1..=9).map(|number| format!("R-VALID-{number}"));
-    for rule in checks.chain((0..=7).map(|number| format!("R-SLOT-{number}"))) {
-        assert!(rules.contains(rule.as_str()), "no packet shows {rule}");
+    for (kind, numbers) in [
+        ("VALID", 1..=10),
+        ("SLOT", 0..=7),
+        ("LEAF", 1..=5),
+        ("QUORUM", 1..=3),
+        ("QUORUM", 5..=5),
+        ("REFORM", 1..=2),
+    ] {
+        for number in numbers {
+            let rule = format!("R-{kind}-{number}");
+            assert!(rules.contains(rule.as_str()), "no packet shows {rule}");
+        }
     }
     let counted: BTreeSet<&str> = all().map(|expected| expected.counter.as_str()).collect();
     let known = Counter::ALL.iter().map(|counter| counter.name());

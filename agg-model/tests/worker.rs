@@ -2,11 +2,12 @@
 
 mod common;
 
+use agg_core::Failure;
 use agg_model::checksum::seal;
 use agg_model::harness::Values;
 use agg_model::harness::feed::{Feed, Guest, Lost, Meal};
 use agg_model::harness::random::Random;
-use agg_model::packet::HEADER;
+use agg_model::packet::{HEADER, ModelPacket, REFUSAL};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -191,5 +192,35 @@ fn result_1_a_result_that_says_something_else_is_never_taken() {
         header[offset] ^= flip;
         seal(header);
         assert!(!watch.handle(2, &wrong), "byte {offset}, bits {flip:#x}");
+    }
+}
+
+/// What a refusal means to the worker: an error that ends it, another registration, or a move.
+#[test]
+fn reform_1_and_quorum_5_refusals_are_told_apart() {
+    for (reason, excluded, reform) in [
+        (3, false, false),
+        (4, false, false),
+        (7, false, true),
+        (8, true, false),
+    ] {
+        let mut watch = THREE.watch(1, 1_000_000_000);
+        watch.start(Values::I32(Random::new(9).integers(16)), 0);
+        watch.transmit(1).expect("its only chunk");
+        let sent = watch.in_flight().next().expect("sent").clone();
+        let refusal = ModelPacket {
+            kind: REFUSAL,
+            member: 255,
+            scale: Some(reason),
+            ..sent.without_flags()
+        };
+        watch.handle(2, &refusal.emit());
+        assert_eq!(
+            watch.failure() == Some(Failure::Excluded),
+            excluded,
+            "reason {reason}"
+        );
+        assert_eq!(watch.wants_to_register(), reform, "reason {reason}");
+        assert_eq!(watch.is_busy(), matches!(reason, 3 | 7), "reason {reason}");
     }
 }

@@ -14,7 +14,8 @@ FIELDS = "magic version kind flags member slot key epoch round set workers scale
 DATA, WANT, REFUSAL = 1, 2, 3
 UP, RESULT, RESEND, NONFINITE, HEADER_ONLY = 1, 2, 4, 8, 16
 FROM_AGGREGATOR = 255
-WANT_PAUSE = 1_000_000
+SUM_F32 = 2
+PAUSE = 1_000_000  # R-SLOT-4, R-LEAF-2
 
 
 class Wrong(Exception):
@@ -98,20 +99,42 @@ def wrap(value):
     return (value + 2**31) % 2**32 - 2**31
 
 
+def is_after(a, b):
+    """R-CHUNK-4."""
+    return 0 < (a - b) % 2**32 < 2**31
+
+
 class Aggregator:
     def __init__(self, setup):
         self.epoch = setup["epoch"]
-        self.jobs = {int(job["key"], 16): dict(job, aborted=None) for job in setup["jobs"]}
-        for job in self.jobs.values():
-            job["expected"] = 0
-            for member in job["members"]:
-                member["set"] = int(member["set"], 16)
-                job["expected"] |= member["set"]
-        self.generations = {}  # by key, slot and round mod 2
+        self.jobs = {}
+        self.generations = {}  # by key, slot and round modulo the job's generations
+        for job in setup["jobs"]:
+            self.admit(job)
 
-    def abort(self, key, reason, member):
-        job = self.jobs[key]
-        job["aborted"] = job["aborted"] or (reason, member)
+    def admit(self, line):
+        key = int(line["key"], 16)
+        self.generations = {place: g for place, g in self.generations.items() if place[0] != key}
+        job = {"epoch": self.epoch, "generations": 2, "quorum": None, "parent": None, **line}
+        job.update(aborted=None, suspended=False, removed=0, late=0, expected=0)
+        job["members"] = [{**member, "set": int(member["set"], 16)} for member in line["members"]]
+        for member in job["members"]:
+            job["expected"] |= member["set"]
+        self.jobs[key] = job
+
+    def event(self, event):
+        """Something that is no packet."""
+        if "abort" in event:
+            job = self.jobs[int(event["abort"], 16)]
+            job["aborted"] = job["aborted"] or (event["reason"], event["member"])
+        elif "suspend" in event:
+            self.jobs[int(event["suspend"], 16)]["suspended"] = True
+        elif "exclude" in event:
+            job = self.jobs[int(event["exclude"], 16)]
+            gone = job["members"][event["member"]]["set"]
+            job["removed"], job["expected"] = job["removed"] | gone, job["expected"] & ~gone
+        else:
+            self.admit(event["admit"])
 
     def handle(self, payload, source, now):
         """(counter, verdict, output)"""
@@ -121,85 +144,215 @@ class Aggregator:
         job = self.jobs.get(p["key"])
         if job is None:  # R-VALID-2
             return "dropped_unknown_job", "quiet", None
+        if job["parent"] and not p["flags"] & UP:
+            return self.handle_down(p, payload[56:], source, job, now)
         member = dict(enumerate(job["members"])).get(p["member"])
         if member is None or member["address"] != source:  # R-VALID-3, R-VALID-4
             return "dropped_wrong_source", "quiet", None
         if p["kind"] != DATA or not p["flags"] & UP:  # R-VALID-5
             return "dropped_wrong_direction", "quiet", None
-        if p["epoch"] > self.epoch:  # R-VALID-6
+        if p["epoch"] > job["epoch"]:  # R-VALID-6
             return "dropped_wrong_epoch", "quiet", None
-        if p["epoch"] < self.epoch:
-            return "refused_old_epoch", "reply", self.refusal(p, 3, FROM_AGGREGATOR)
+        if p["epoch"] < job["epoch"]:
+            return "refused_old_epoch", "reply", self.refusal(p, job, 3, FROM_AGGREGATOR)
         if job["aborted"]:  # R-VALID-7
-            return "refused_job_aborted", "reply", self.refusal(p, *job["aborted"])
+            return "refused_job_aborted", "reply", self.refusal(p, job, *job["aborted"])
+        if job["suspended"]:
+            return "refused_job_reforming", "reply", self.refusal(p, job, 7, FROM_AGGREGATOR)
+        if job["removed"] & member["set"]:
+            return "refused_member_removed", "reply", self.refusal(p, job, 8, FROM_AGGREGATOR)
         own = (p["set"], p["workers"]) == (member["set"], member["workers"])
         if not p["flags"] & RESULT and not own:  # R-VALID-8
             return "dropped_forbidden_set", "quiet", None
         if p["slot"] >= job["window"]:
             return "dropped_bad_slot", "quiet", None
-        lanes = 0 if p["flags"] & HEADER_ONLY else job["lanes"]
-        if len(payload) != 56 + 4 * lanes:  # R-VALID-9
+        values = self.values(p, payload[56:], job)
+        if values is None:  # R-VALID-9
             return "dropped_bad_length", "quiet", None
-        return self.merge(p, list(struct.unpack(f"<{lanes}i", payload[56:])), job["expected"], now)
+        for (key, slot, _), g in self.generations.items():  # R-QUORUM-2
+            if (key, slot) == (p["key"], p["slot"]) and is_after(p["round"], g["p"]["round"]):
+                g["past"] |= member["set"]
+        answer = self.merge(p, values, job, now)
+        if job["quorum"] and answer[0] in ("contributions_merged", "slots_completed"):  # R-QUORUM-1: who is late
+            job["late"] &= ~member["set"]
+            if answer[0] == "slots_completed":
+                job["late"] |= job["expected"] & ~self.generations[self.place(p, job)]["p"]["set"]
+        return answer
 
-    def refusal(self, p, reason, member):
-        return emit({**p, "kind": REFUSAL, "flags": 0, "member": member, "epoch": self.epoch, "scale": reason})
-
-    def say(self, g, kind, flags=0, values=(), **others):
-        """A packet about a generation."""
-        return emit({**g["p"], "kind": kind, "flags": flags, "member": FROM_AGGREGATOR, **others}, values)
-
-    def merge(self, p, values, expected, now):
-        place = (p["key"], p["slot"], p["round"] % 2)
+    def handle_down(self, p, rest, source, job, now):
+        """R-VALID-10."""
+        if source != job["parent"]["address"]:
+            return "dropped_wrong_source", "quiet", None
+        if p["epoch"] != job["parent"]["epoch"]:
+            return "dropped_wrong_epoch", "quiet", None
+        if job["aborted"] or job["suspended"]:
+            return "refused_job_aborted", "quiet", None
+        if p["slot"] >= job["window"]:
+            return "dropped_bad_slot", "quiet", None
+        values = self.values(p, rest, job)
+        if values is None if p["kind"] == DATA else rest:
+            return "dropped_bad_length", "quiet", None
+        if p["kind"] == DATA and not p["flags"] & RESULT:
+            return "dropped_wrong_direction", "quiet", None
+        if p["kind"] == REFUSAL and p["scale"] not in (1, 2):  # R-LEAF-5
+            return "refused_by_parent", "quiet", None
+        place = self.place(p, job)
         g = self.generations.get(place)
-        ahead = (p["round"] - g["p"]["round"]) % 2**32 if g else 1
-        if ahead >= 2**31:  # R-CHUNK-4
+        if p["kind"] == WANT and (g is None or is_after(p["round"], g["p"]["round"])):  # R-LEAF-4
+            self.generations[place] = g = self.opened({**p, "flags": 0, "set": 0, "workers": 0}, [], now)
+            return self.want(g, job, now)
+        if g is None or g["p"]["round"] != p["round"]:
             return "dropped_stale_round", "quiet", None
-        if ahead:  # R-SLOT-0
+        answer = {DATA: self.result_down, WANT: self.want_down, REFUSAL: self.refusal_down}[p["kind"]]
+        return answer(g, p, values, job, now)
+
+    def values(self, p, rest, job):
+        lanes = 0 if p["flags"] & HEADER_ONLY else job["lanes"]
+        return list(struct.unpack(f"<{lanes}i", rest)) if len(rest) == 4 * lanes else None
+
+    def place(self, p, job):
+        return p["key"], p["slot"], p["round"] % job["generations"]
+
+    def opened(self, p, values, now):
+        return {"p": p, "values": values, "since": now, "asked": None, "up": None, "past": 0, "refusal": None, "state": "open"}
+
+    def refusal(self, p, job, reason, member):
+        return emit({**p, "kind": REFUSAL, "flags": 0, "member": member, "epoch": job["epoch"], "scale": reason})
+
+    def say(self, g, job, kind, flags=0, values=(), **others):
+        """A packet about a generation."""
+        about = {"kind": kind, "flags": flags, "member": FROM_AGGREGATOR, "epoch": job["epoch"]}
+        return emit({**g["p"], **about, **others}, values)
+
+    def merge(self, p, values, job, now):
+        place = self.place(p, job)
+        g = self.generations.get(place)
+        if g is None or is_after(p["round"], g["p"]["round"]):  # R-SLOT-0
             if p["flags"] & RESULT:
                 return "dropped_forbidden_set", "quiet", None
-            g = self.generations[place] = {"p": p, "values": values, "asked": None, "refusal": None, "done": False}
-            return self.settle(g, expected, "contributions_merged", "slots_completed")
+            if g and job["quorum"] and job["expected"] & ~g["past"]:  # R-QUORUM-3
+                others = {"kind": WANT, "flags": 0, "member": FROM_AGGREGATOR, "epoch": job["epoch"], "set": g["past"]}
+                answer = ("reply", emit({**p, **others})) if p["flags"] & RESEND else ("quiet", None)
+                return "contributions_held_back", *answer
+            g = self.generations[place] = self.opened(p, values, now)
+            return self.settle(g, job, "contributions_merged", now)
         held = g["p"]
-        if g["done"]:  # R-SLOT-1
-            return "results_replayed", "reply", self.result(g)
-        if g["refusal"]:
+        if p["round"] != held["round"]:
+            return "dropped_stale_round", "quiet", None
+        if g["state"] == "complete":  # R-SLOT-1
+            return "results_replayed", "reply", self.result(g, job)
+        if g["state"] == "conflicting":
             return g["refusal"][0], "reply", g["refusal"][1]
-        if p["flags"] & RESULT and (g["asked"] is None or p["set"] != expected):  # R-SLOT-2
+        if g["state"] == "full":  # R-LEAF-2
+            again = p["flags"] & (RESEND | RESULT) == RESEND and now - g["up"] >= PAUSE
+            return self.go_up(g, job, now) if again else ("duplicates", "quiet", None)
+        if p["flags"] & RESULT and (g["asked"] is None or job["quorum"]):  # R-SLOT-2
             return "dropped_forbidden_set", "quiet", None
-        differs = [p[name] != held[name] for name in ("op", "op_seq")] + [(p["flags"] ^ held["flags"]) & HEADER_ONLY]
-        if any(differs) or p["scale"] != held["scale"]:  # R-OP-4, R-NUM-4
-            reason, counter = (1, "refused_operation_differs") if any(differs) else (2, "refused_scale_differs")
-            g["refusal"] = counter, self.say(g, REFUSAL, member=p["member"], scale=reason)
-            return counter, "broadcast", g["refusal"][1]
+        reason = self.difference(g, p)
+        if reason:
+            return self.conflict(g, job, reason, p["member"])
         if p["flags"] & RESULT:
+            return self.restore(g, p, values, job, "slots_restored")
+        if held["set"] == 0:  # R-SLOT-3, and R-LEAF-4
             g.update(p=p, values=values)
-            return self.settle(g, expected, "slots_restored", "slots_restored")
-        if p["set"] & held["set"] == 0:  # R-SLOT-3
+            return self.settle(g, job, "contributions_merged", now)
+        if p["set"] & held["set"] == 0:
             g["values"] = [wrap(a + b) for a, b in zip(g["values"], values)]
             sums = {"set": held["set"] | p["set"], "workers": (held["workers"] + p["workers"]) % 2**32}
             flags = held["flags"] | p["flags"] & NONFINITE
             g["p"] = {**held, **sums, "flags": flags, "next": max(held["next"], p["next"])}
-            return self.settle(g, expected, "contributions_merged", "slots_completed")
+            return self.settle(g, job, "contributions_merged", now)
         if p["set"] | held["set"] == held["set"]:  # R-SLOT-4
-            if not p["flags"] & RESEND or (g["asked"] is not None and now - g["asked"] < WANT_PAUSE):
+            if self.is_due(g, job, now):
+                return self.settle(g, job, None, now)
+            if not p["flags"] & RESEND or (g["asked"] is not None and now - g["asked"] < PAUSE):
                 return "duplicates", "quiet", None
-            g["asked"] = now
-            return "wants_sent", "broadcast", self.say(g, WANT)
+            return self.want(g, job, now)
         superset = p["set"] | held["set"] == p["set"]  # R-SLOT-5, R-SLOT-6
         g.update(p=p, values=values)
         counter = "contributions_replaced" if superset else "contributions_overlapping"
-        return self.settle(g, expected, counter, "slots_completed")
+        return self.settle(g, job, counter, now)
 
-    def result(self, g):
-        flags = g["p"]["flags"] & (NONFINITE | HEADER_ONLY)
-        return self.say(g, DATA, RESULT | flags, g["values"])
+    def difference(self, g, p):
+        """R-OP-4, R-NUM-4: the reason of a refusal, if there is one."""
+        held = g["p"]
+        same = p["op"] == held["op"] and p["op_seq"] == held["op_seq"] and not (p["flags"] ^ held["flags"]) & HEADER_ONLY
+        if held["set"] == 0 or same and p["scale"] == held["scale"]:
+            return None
+        return 2 if same else 1
 
-    def settle(self, g, expected, still_open, complete):
-        if expected & ~g["p"]["set"]:
+    def conflict(self, g, job, reason, offender):
+        counter = "refused_operation_differs" if reason == 1 else "refused_scale_differs"
+        g["state"], g["refusal"] = "conflicting", (counter, self.say(g, job, REFUSAL, member=offender, scale=reason))
+        return counter, "broadcast", g["refusal"][1]
+
+    def want(self, g, job, now):
+        g["asked"] = now
+        return "wants_sent", "broadcast", self.say(g, job, WANT)
+
+    def result(self, g, job, flags=RESULT, **others):
+        kept = g["p"]["flags"] & (NONFINITE | HEADER_ONLY)
+        return self.say(g, job, DATA, flags | kept, g["values"], **others)
+
+    def restore(self, g, p, values, job, counter):
+        """R-SLOT-2, R-LEAF-3: the set is this level's."""
+        g.update(p={**p, "set": job["expected"]}, values=values, state="complete")
+        return counter, "broadcast", self.result(g, job)
+
+    def is_due(self, g, job, now):
+        missing = job["expected"] & ~g["p"]["set"]
+        if not missing or not job["quorum"] or g["p"]["op"] >> 56 != SUM_F32:
+            return not missing
+        enough = min(job["quorum"]["members"], job["expected"].bit_count())  # R-QUORUM-1
+        waited = now - g["since"] >= job["quorum"]["grace"]
+        return g["p"]["set"].bit_count() >= enough and (waited or not missing & ~job["late"])
+
+    def settle(self, g, job, still_open, now):
+        if not self.is_due(g, job, now):
             return still_open, "quiet", None
-        g["done"] = True  # R-SLOT-7
-        return complete, "broadcast", self.result(g)
+        if job["parent"]:
+            g["state"] = "full"
+            return self.go_up(g, job, now)
+        g["state"] = "complete"  # R-SLOT-7
+        return "slots_completed", "broadcast", self.result(g, job)
+
+    def go_up(self, g, job, now):
+        """R-LEAF-1, R-LEAF-2."""
+        again, g["up"] = g["up"] is not None, now
+        parent = job["parent"]
+        flags = UP | (RESEND if again else 0)
+        own = {"member": parent["member"], "set": 1 << parent["member"], "epoch": parent["epoch"]}
+        counter = "contributions_forwarded_again" if again else "contributions_forwarded"
+        return counter, "forward", self.result(g, job, flags, **own)
+
+    def result_down(self, g, p, values, job, now):
+        """R-LEAF-3."""
+        if g["state"] == "complete":
+            return "duplicates", "quiet", None
+        if g["state"] == "conflicting":
+            return "dropped_stale_round", "quiet", None
+        if self.difference(g, p):
+            return "dropped_forbidden_set", "quiet", None
+        return self.restore(g, p, values, job, "results_from_parent")
+
+    def want_down(self, g, p, values, job, now):
+        """R-LEAF-4."""
+        parent = job["parent"]
+        if g["state"] == "conflicting":
+            return "duplicates", "quiet", None
+        if g["state"] == "complete":
+            own = {"member": parent["member"], "epoch": parent["epoch"]}
+            return "results_sent_to_parent", "forward", self.result(g, job, UP | RESULT, **own)
+        if g["state"] == "full" and not p["set"] >> parent["member"] & 1:
+            return self.go_up(g, job, now)
+        return self.want(g, job, now)
+
+    def refusal_down(self, g, p, values, job, now):
+        """R-LEAF-5."""
+        if g["state"] in ("complete", "conflicting"):
+            return "dropped_stale_round", "quiet", None
+        g["p"] = {**g["p"], "set": 0, "op": p["op"], "op_seq": p["op_seq"]}
+        return self.conflict(g, job, p["scale"], FROM_AGGREGATOR)
 
 
 def check_trace(path):
@@ -210,8 +363,8 @@ def check_trace(path):
     expect(len(packets) == setup["packets"], "number of packets")
     aggregator, count = Aggregator(setup), 0
     for event in events:
-        if "abort" in event:
-            aggregator.abort(int(event["abort"], 16), event["reason"], event["member"])
+        if "packet" not in event:
+            aggregator.event(event)
             continue
         expect(count < len(packets) and event["packet"] == count + 1, f"line of packet {event['packet']}: number")
         micros, source, payload = packets[count]

@@ -1,4 +1,5 @@
-//! Jobs, packets right and wrong, aborts, releases and restarts: the real aggregator does just what the model does.
+//! Jobs of roots, leaves and quorums, packets of members and parents right and wrong, aborts, suspensions, removed members,
+//! releases and restarts: the real aggregator does just what the model does.
 #![no_main]
 
 use agg_model::harness::{Script, Setup, Step};

@@ -32,6 +32,9 @@ pub struct ServeArgs {
     /// Deeper memory of each shard, in MiB, for windows larger than the slot memory holds [default: 0].
     #[arg(long, value_name = "MIB")]
     pub store: Option<u64>,
+    /// Where that memory is lent (`tributary lend`), instead of being in this process. A prototype.
+    #[arg(long, value_name = "IP:PORT", requires = "store")]
+    pub lender: Option<SocketAddr>,
     /// The control address of the aggregator of which this one is a leaf; its ranks are then those of the parent's world.
     #[arg(long, value_name = "HOST:PORT")]
     pub parent: Option<String>,
@@ -56,6 +59,7 @@ impl ServeArgs {
         config.queues = self.queues.unwrap_or(config.queues);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         config.store_mib = self.store.unwrap_or(config.store_mib);
+        config.lender = self.lender.or(config.lender);
         if let Some(address) = &self.parent {
             let tls = config.control.parent.and_then(|parent| parent.tls);
             config.control.parent = Some(ParentConfig {

@@ -29,6 +29,8 @@ pub struct HostConfig {
     /// Deeper memory of each shard in MiB, for jobs that ask for a larger window than the slot memory holds: sums that wait
     /// for a late rank are kept there. Reserved by the job that needs it; 0: none.
     pub store_mib: u64,
+    /// Who lends the deeper memory (`tributary lend`), instead of this process: a prototype.
+    pub lender: Option<SocketAddr>,
     /// A rank for which slots have waited so long is named in the log, in seconds.
     pub straggler_after: f64,
     /// Receive buffer of each of a shard's queues in KiB; the kernel may grant less (`net.core.rmem_max`).
@@ -47,6 +49,7 @@ impl Default for HostConfig {
             queues: 8,
             memory_mib: 64,
             store_mib: 0,
+            lender: None,
             straggler_after: 1.0,
             receive_buffer_kib: 8 << 10,
             control: ControlConfig::default(),

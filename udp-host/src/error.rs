@@ -61,6 +61,14 @@ pub enum HostError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no way to the lender of memory.
+    #[error("there is no way to the lender of memory {lender}: {source}")]
+    Lender {
+        /// The lender.
+        lender: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The configuration file cannot be used.
     #[error("configuration {}: {reason}", path.display())]
     File {

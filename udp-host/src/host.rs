@@ -12,6 +12,7 @@ use agg_core::slot::Head;
 use agg_core::{Aggregator, Epoch, Lanes};
 use udp_io::{MAX_QUEUES, PortConfig, QueueConfig, QueuedPort};
 
+use crate::lent::Borrowed;
 use crate::plane::Plane;
 use crate::queues::STEERING;
 use crate::shard::Shard;
@@ -99,10 +100,14 @@ impl UdpHost {
             bytes: slots.bytes(),
             shards: config.shards,
         };
-        let shards = ports
-            .into_iter()
-            .map(|port| Some(Shard::new(port, slots.aggregator()?)));
-        let shards = shards.collect::<Option<Vec<_>>>().ok_or_else(too_large)?;
+        let mut shards = Vec::new();
+        for port in ports {
+            let lender = config
+                .lender
+                .map(|lender| Borrowed::new(lender).map_err(|source| HostError::Lender { lender, source }));
+            let aggregator = slots.aggregator().ok_or_else(too_large)?;
+            shards.push(Shard::new(port, aggregator, lender.transpose()?));
+        }
         let plane = Arc::new(Plane {
             shards,
             epoch,
@@ -148,6 +153,25 @@ impl UdpHost {
         };
         let thread = std::thread::Builder::new()
             .name(format!("shard-{shard}"))
+            .spawn(run);
+        self.threads
+            .push(thread.map_err(|source| HostError::Thread { shard, source })?);
+        if self.plane.shards[usize::from(shard)].lender().is_some() {
+            self.hear_lender(shard)?;
+        }
+        Ok(())
+    }
+
+    fn hear_lender(&mut self, shard: u16) -> Result<(), HostError> {
+        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
+        let run = move || {
+            let shard = &plane.shards[usize::from(shard)];
+            if let Some(Err(error)) = shard.lender().map(|lender| shard.hear_lender(lender, &stop)) {
+                tracing::error!(%error, "the socket to the lender of memory is broken");
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("lender-{shard}"))
             .spawn(run);
         self.threads
             .push(thread.map_err(|source| HostError::Thread { shard, source })?);

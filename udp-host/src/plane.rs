@@ -18,7 +18,7 @@ use udp_io::{local_ip_towards, path_payload};
 
 use crate::queues::spread;
 use crate::shard::{Names, Route, Shard, State};
-use crate::store::JobStore;
+use crate::store::{JobStore, Store};
 
 /// Chunks of slot memory that a job with a store has at least.
 const MIN_FRAMES: u64 = 64;
@@ -107,6 +107,9 @@ impl Plane {
     fn forget(&self, key: u64) {
         for shard in &self.shards {
             shard.lock().remove(key);
+            if let Some(lender) = shard.lender() {
+                lender.end(key);
+            }
         }
     }
 
@@ -162,7 +165,7 @@ impl Plane {
                 config.frames = state.aggregator.frames(job.key);
                 store
             }
-            None => self.spill(&mut config, &state)?,
+            None => self.spill(&mut config, &state, self.shards[stream].lender().is_some())?,
         };
         state.aggregator.admit(&config).map_err(|error| match error {
             agg_core::AdmitError::Memory { needed, free } => AdmitError::OutOfMemory { needed, free },
@@ -196,7 +199,12 @@ impl Plane {
     }
 
     /// A job that is too large for the memory that is free gets frames in half of that, and deeper memory for the rest.
-    fn spill(&self, config: &mut JobConfig, state: &State) -> Result<Option<JobStore>, AdmitError> {
+    fn spill(
+        &self,
+        config: &mut JobConfig,
+        state: &State,
+        is_lent: bool,
+    ) -> Result<Option<Store>, AdmitError> {
         let generations = u64::from(config.window) * u64::from(config.generations);
         let lanes = config.lanes.count() as u64;
         let needed = slot_memory(u64::from(config.window), lanes, u64::from(config.generations));
@@ -217,13 +225,16 @@ impl Plane {
                 config.window
             )));
         }
+        config.frames = Some(frames as u32);
+        if is_lent {
+            return Ok(Some(Store::Lent(store)));
+        }
         let store = JobStore::new(generations as usize, lanes as usize).ok_or_else(|| {
             AdmitError::Other(format!(
                 "{store} bytes of deeper memory cannot be had from the system: request a smaller window"
             ))
         })?;
-        config.frames = Some(frames as u32);
-        Ok(Some(store))
+        Ok(Some(Store::Here(store)))
     }
 }
 

@@ -11,9 +11,10 @@ use agg_core::wire::packet_len;
 use agg_core::{Endpoint, Lanes, Verdict};
 use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
 
+use crate::lent::{Borrowed, Said};
 use crate::queues::queue_of;
 use crate::simd::{self, ShardAggregator};
-use crate::store::{self, JobStore};
+use crate::store::{self, Store};
 use crate::turns::{Turns, Work};
 
 /// How long a shard sleeps at most before it looks whether it is to stop.
@@ -28,6 +29,8 @@ pub(crate) const MAX_PACKET: usize = packet_len(Lanes::L8192.count());
 pub(crate) struct Shard {
     pub(crate) port: QueuedPort,
     clock: Instant,
+    /// Who lends the shard's deeper memory, if it is not here.
+    lender: Option<Borrowed>,
     state: Mutex<State>,
 }
 
@@ -56,7 +59,7 @@ impl State {
     /// Bytes of deeper memory that jobs hold.
     pub(crate) fn stored(&self) -> u64 {
         let stores = self.routes.values().filter_map(|route| route.store.as_ref());
-        stores.map(JobStore::size).sum()
+        stores.map(Store::size).sum()
     }
 
     /// The weights of the jobs of each queue.
@@ -82,7 +85,7 @@ pub(crate) struct Route {
     /// For messages.
     pub(crate) names: Arc<Names>,
     /// Deeper memory, where its slots have frames.
-    pub(crate) store: Option<JobStore>,
+    pub(crate) store: Option<Store>,
 }
 
 /// What messages call a job and its members.
@@ -93,9 +96,10 @@ pub(crate) struct Names {
 }
 
 impl Shard {
-    pub(crate) fn new(port: QueuedPort, aggregator: ShardAggregator) -> Self {
+    pub(crate) fn new(port: QueuedPort, aggregator: ShardAggregator, lender: Option<Borrowed>) -> Self {
         Self {
             port,
+            lender,
             clock: Instant::now(),
             state: Mutex::new(State {
                 aggregator,
@@ -112,6 +116,53 @@ impl Shard {
     /// The time that the aggregator is told.
     pub(crate) fn now(&self) -> u64 {
         self.clock.elapsed().as_nanos() as u64
+    }
+
+    pub(crate) fn lender(&self) -> Option<&Borrowed> {
+        self.lender.as_ref()
+    }
+
+    /// Takes in what the lender of memory says until told to stop.
+    pub(crate) fn hear_lender(&self, lender: &Borrowed, stop: &AtomicBool) -> io::Result<()> {
+        let port = &self.port.queues()[0];
+        let mut sending = SendBatch::new(MAX_PACKET, TRAINS);
+        let (mut packet, mut out) = (Borrowed::buffer(), vec![0; MAX_PACKET]);
+        let mut values = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let Some(said) = lender.hear(&mut packet) else {
+                continue;
+            };
+            let now = self.now();
+            let mut state = self.lock();
+            let State {
+                aggregator, routes, ..
+            } = &mut *state;
+            match said {
+                Said::Kept(sum) => aggregator.stored(sum.key, sum.place, sum.round, sum.set),
+                Said::Values(sum, bytes) => {
+                    values.clear();
+                    values.extend(
+                        bytes
+                            .as_chunks::<4>()
+                            .0
+                            .iter()
+                            .map(|value| i32::from_le_bytes(*value)),
+                    );
+                    let verdict =
+                        aggregator.recalled(sum.key, sum.place, sum.round, sum.set, &values, now, &mut out);
+                    deliver(port, &mut sending, verdict, None, routes, &out)?;
+                }
+                Said::Lost => {
+                    for key in routes.keys() {
+                        aggregator.store_lost(*key);
+                    }
+                    tracing::warn!("the lender of memory does not answer: what it held is asked for again");
+                }
+            }
+            drop(state);
+            port.flush(&mut sending)?;
+        }
+        Ok(())
     }
 
     /// Receives, aggregates and sends until told to stop.
@@ -152,36 +203,57 @@ impl Shard {
             let State {
                 aggregator, routes, ..
             } = &mut *state;
-            let mut send =
-                |verdict, source: Option<SocketAddr>, routes: &HashMap<u64, Route>, out: &[u8]| match verdict
-                {
-                    Verdict::Quiet => Ok(()),
-                    Verdict::Reply { len } => {
-                        work += Work::of(1, len);
-                        source.map_or(Ok(()), |source| port.send(&mut sending, source, &out[..len]))
-                    }
-                    Verdict::Broadcast { key, len } => {
-                        let members = routes.get(&key).map_or(&[][..], |route| &route.members);
-                        work += Work::of(members.len(), members.len() * len);
-                        port.send_to_all(&mut sending, members, &out[..len])
-                    }
-                    Verdict::Forward { key, len } => {
-                        work += Work::of(1, len);
-                        let parent = routes.get(&key).and_then(|route| route.parent);
-                        parent.map_or(Ok(()), |parent| port.send(&mut sending, parent, &out[..len]))
-                    }
-                };
+            let mut send = |verdict, source, routes: &HashMap<u64, Route>, out: &[u8]| {
+                work += deliver(port, &mut sending, verdict, source, routes, out)?;
+                Ok::<(), io::Error>(())
+            };
             for (source, packet) in received.packets() {
                 let verdict = simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out);
                 send(verdict, Some(source), routes, &out)?;
             }
-            store::serve(aggregator, routes, now, &mut out, |verdict, routes, out| {
-                send(verdict, None, routes, out)
-            })?;
+            store::serve(
+                aggregator,
+                routes,
+                self.lender.as_ref(),
+                now,
+                &mut out,
+                |verdict, routes, out| send(verdict, None, routes, out),
+            )?;
             drop(state);
             port.flush(&mut sending)?;
             turns.charge(visit.queue, received.buffers(), work);
         }
         Ok(())
+    }
+}
+
+/// Sends what a verdict says, to whom it says; `source` is who gets a reply.
+fn deliver(
+    port: &impl Port,
+    sending: &mut SendBatch,
+    verdict: Verdict,
+    source: Option<SocketAddr>,
+    routes: &HashMap<u64, Route>,
+    out: &[u8],
+) -> io::Result<Work> {
+    match verdict {
+        Verdict::Quiet => Ok(Work::of(0, 0)),
+        Verdict::Reply { len } => {
+            if let Some(source) = source {
+                port.send(sending, source, &out[..len])?;
+            }
+            Ok(Work::of(1, len))
+        }
+        Verdict::Broadcast { key, len } => {
+            let members = routes.get(&key).map_or(&[][..], |route| &route.members);
+            port.send_to_all(sending, members, &out[..len])?;
+            Ok(Work::of(members.len(), members.len() * len))
+        }
+        Verdict::Forward { key, len } => {
+            if let Some(parent) = routes.get(&key).and_then(|route| route.parent) {
+                port.send(sending, parent, &out[..len])?;
+            }
+            Ok(Work::of(1, len))
+        }
     }
 }

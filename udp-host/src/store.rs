@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use agg_core::{MemberSet, Nanos, Round, StoreAction, Verdict};
 
+use crate::lent::Borrowed;
 use crate::shard::Route;
 use crate::simd::ShardAggregator;
 
@@ -64,18 +65,44 @@ impl JobStore {
     }
 }
 
+/// Where a job's deeper memory is.
+pub(crate) enum Store {
+    /// In this process.
+    Here(JobStore),
+    /// At a lender, so many bytes.
+    Lent(u64),
+}
+
+impl Store {
+    /// What it takes of the shard's deeper memory, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Here(store) => store.size(),
+            Self::Lent(bytes) => *bytes,
+        }
+    }
+}
+
 /// Does what the aggregator asks of its jobs' stores. `send` gets what is to be sent then, as after a packet.
 pub(crate) fn serve<E>(
     aggregator: &mut ShardAggregator,
     routes: &mut HashMap<u64, Route>,
+    lender: Option<&Borrowed>,
     now: Nanos,
     out: &mut [u8],
     mut send: impl FnMut(Verdict, &HashMap<u64, Route>, &[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     while let Some(request) = aggregator.store_request() {
         let (key, place, sum) = (request.key, request.place, (request.round, request.set));
-        let Some(store) = routes.get_mut(&key).and_then(|route| route.store.as_mut()) else {
-            continue;
+        let store = match routes.get_mut(&key).and_then(|route| route.store.as_mut()) {
+            Some(Store::Here(store)) => store,
+            Some(Store::Lent(_)) => {
+                if let Some(lender) = lender {
+                    lender.ask(&request);
+                }
+                continue;
+            }
+            None => continue,
         };
         match request.action {
             StoreAction::Put(values) => {

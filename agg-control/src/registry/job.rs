@@ -129,6 +129,20 @@ impl Job {
         &self.spec.name
     }
 
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// For a world that resumes a job of this key, which is not this one.
+    pub(super) fn refuse_key(&self, world: &str) -> Refusal {
+        let reason = match self.abort_reason() {
+            Some(reason) => reason.to_string(),
+            None => format!("its key is that of a running job, '{}'", self.spec.name),
+        };
+        let world = world.into();
+        Refusal::JobEnded { world, reason }
+    }
+
     pub(super) fn on_lost(&self) -> OnLost {
         self.on_lost
     }
@@ -392,7 +406,7 @@ fn title(applicant: &Applicant) -> String {
 }
 
 /// A rank's text, made safe to print and bounded.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let end = text.floor_char_boundary(LONGEST_REASON);
     text[..end]
         .chars()

@@ -25,6 +25,7 @@ impl Registry {
             began: now,
             at_home: true,
             strict: self.config.parent.is_none(),
+            size: job.size(),
             expected: job.live_ranks().difference(&lost).copied().collect(),
             lost,
         };
@@ -36,7 +37,9 @@ impl Registry {
         for departed in job.departed() {
             world.seat_departed(departed.clone(), now);
         }
-        // A running job holds its name: nobody else waits under it.
+        // A running job holds its name: nobody should wait under it.
+        let refusal = job.refuse_second_world(now);
+        self.refuse_world(&name, &refusal);
         self.worlds.insert(name, world);
     }
 
@@ -84,7 +87,8 @@ impl Registry {
         let Some(reform) = &world.reform else { return };
         let (key, mut lost) = (reform.key, reform.lost.clone());
         let missing = world.missing();
-        let on_lost = match self.jobs.get(&key) {
+        let at_home = reform.at_home;
+        let on_lost = match self.jobs.get(&key).filter(|_| at_home) {
             Some(job) => job.on_lost(),
             None => world.common().map_or(OnLost::Abort, |common| common.on_lost),
         };
@@ -94,6 +98,9 @@ impl Registry {
         }
         let lost_after = self.config.lost_after;
         self.refuse_seats(world.seats(), &world.refuse_incomplete(lost_after));
+        if !at_home {
+            return;
+        }
         let text = format!(
             "{} did not register again within {:.1} s",
             Ranks(&missing),
@@ -114,9 +121,8 @@ impl Registry {
     }
 
     fn restart(&mut self, name: &str, world: World, lost: BTreeSet<u32>, now: Instant) {
-        let Some(key) = world.reform.as_ref().map(|reform| reform.key) else {
-            return;
-        };
+        let Some(reform) = &world.reform else { return };
+        let (key, at_home) = (reform.key, reform.at_home);
         let mut seats = world.into_seats();
         let boundary = (!lost.is_empty()).then(|| boundary(&seats, lost));
         if boundary.is_some() {
@@ -124,25 +130,34 @@ impl Registry {
             seats.retain(|seat| seat.ticket.is_some());
         }
         let restarted = self
-            .resumed_spec(name, key, &seats)
+            .resumed_spec(name, key, at_home, &seats)
             .and_then(|spec| self.install(&seats, spec, boundary, None, now));
         if let Err(refusal) = restarted {
             self.refuse_seats(&seats, &refusal);
-            let reason = AbortReason {
-                rank: None,
-                kind: AbortKind::Reported,
-                text: format!("the job could not go on: {refusal}"),
-            };
-            self.end_job(key, reason, now);
+            if at_home {
+                let text = format!("the job could not go on: {refusal}");
+                let (rank, kind) = (None, AbortKind::Reported);
+                self.end_job(key, AbortReason { rank, kind, text }, now);
+            }
         }
     }
 
     /// The job as it was, with its present members and a new epoch.
-    fn resumed_spec(&mut self, name: &str, key: u64, seats: &[Seat]) -> Result<JobSpec, Refusal> {
+    fn resumed_spec(
+        &mut self,
+        name: &str,
+        key: u64,
+        at_home: bool,
+        seats: &[Seat],
+    ) -> Result<JobSpec, Refusal> {
         let members = member_specs(seats);
         let epoch = self.next_epoch(key, seats);
         let workers = members.iter().map(|member| member.workers).sum();
         if let Some(job) = self.jobs.get(&key) {
+            if !at_home {
+                // Another world, or an earlier forming of this one, has taken the key meanwhile.
+                return Err(job.refuse_key(name));
+            }
             return Ok(JobSpec {
                 epoch,
                 members,
@@ -196,6 +211,7 @@ impl Reform {
             began: now,
             at_home: false,
             strict: false,
+            size,
             expected: (0..size).collect(),
             lost: BTreeSet::new(),
         }

@@ -61,10 +61,7 @@ impl Registry {
         // A job that re-forms has a world of its name.
         let others: BTreeMap<&str, u16> = jobs.chain(worlds).filter(|(other, _)| *other != name).collect();
         let others: u128 = others.values().map(|weight| u128::from(*weight)).sum();
-        let (total, weight) = (
-            u128::from(self.plane.describe().memory_per_shard),
-            u128::from(weight.max(1)),
-        );
+        let (total, weight) = (u128::from(self.capacity), u128::from(weight.max(1)));
         (total * weight / (others + weight)) as u64 // at most the total
     }
 
@@ -144,11 +141,10 @@ impl Registry {
 
     /// It fits an empty host, and this host is not empty: slots will return.
     fn is_worth_waiting(&self, refusal: &Refusal) -> bool {
-        let total = self.plane.describe().memory_per_shard;
         let fits_empty = match refusal {
-            Refusal::DoesNotFit { needed, child, .. } => *needed <= total && child.is_none(),
+            Refusal::DoesNotFit { needed, child, .. } => *needed <= self.capacity && child.is_none(),
             Refusal::NotAdmitted { error, .. } => match error {
-                AdmitError::OutOfMemory { needed, .. } => *needed <= total,
+                AdmitError::OutOfMemory { needed, .. } => *needed <= self.capacity,
                 AdmitError::TooManyJobs { .. } => true,
                 AdmitError::Other(_) => false,
             },

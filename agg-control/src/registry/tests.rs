@@ -1,6 +1,7 @@
 //! The registry's rules, with a made-up clock and without any network.
 
 mod below_a_parent;
+mod chaos;
 mod lifetime;
 #[path = "../../tests/common/plane.rs"]
 mod plane;

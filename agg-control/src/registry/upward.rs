@@ -10,6 +10,10 @@ pub(super) const DEBOUNCE: Duration = Duration::from_millis(20);
 /// How soon a call to a parent that did not answer is tried again.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
+/// Ranks below a parent wait this much longer, for the parent's word about those that are missing: it comes about when
+/// their own time is over.
+pub(crate) const PARENTS_TURN: Duration = Duration::from_millis(300);
+
 /// A world's registration at the parent.
 #[derive(Debug)]
 pub(super) struct Upward {

@@ -30,6 +30,8 @@ pub(super) struct Reform {
     pub(super) at_home: bool,
     /// Only the expected ranks may come. Below a parent others may, from other aggregators that were lost.
     pub(super) strict: bool,
+    /// Ranks that the world had at its start.
+    pub(super) size: u32,
     /// Ranks that have to register again.
     pub(super) expected: BTreeSet<u32>,
     /// Ranks that are known to be lost.
@@ -232,7 +234,8 @@ impl World {
     }
 
     fn size(&self) -> u32 {
-        self.seats.first().map_or(0, |seat| seat.applicant.size)
+        let reform = self.reform.as_ref().map_or(0, |reform| reform.size);
+        self.seats.first().map_or(reform, |seat| seat.applicant.size)
     }
 
     fn insert(&mut self, seat: Seat) {

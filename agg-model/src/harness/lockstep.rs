@@ -1,14 +1,14 @@
 //! The real aggregator and the model, one beside the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agg_core::slot::Head;
 use agg_core::{
-    Abort, AbortCause, Aggregator, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Parent, Policy,
+    Abort, AbortCause, Aggregator, Endpoint, Epoch, Job, JobConfig, Lanes, Member, MemberSet, Parent, Policy,
     Verdict,
 };
 
-use crate::packet::{HEADER, bits};
+use crate::packet::{HEADER, bits, members};
 use crate::{ModelAggregator, ModelJob, ModelSend, ModelVerdict, Source, To};
 
 /// Counters of what has no model: near memory before a store (R-SPILL) changes nothing that is sent but when.
@@ -182,7 +182,7 @@ impl Lockstep {
         let waiting = self
             .core
             .waiting(key)
-            .map(|(slot, round, set)| (slot, round.0, crate::packet::members(set.0)));
+            .map(|(slot, round, set)| (slot, round.0, members(set.0)));
         assert_eq!(
             waiting.collect::<Vec<_>>(),
             self.model.waiting(key),
@@ -201,8 +201,43 @@ impl Lockstep {
             self.model.lags(key, self.now),
             "who is behind in job {key:#x}"
         );
-        let epoch = self.core.epoch(key).map(|epoch| epoch.0);
-        assert_eq!(epoch, self.model.job(key).map(|job| job.epoch));
+        let core = self.core.job(key).map(Standing::of_core);
+        assert_eq!(core, self.model.job(key).map(Standing::of_model), "job {key:#x}");
+    }
+}
+
+/// What packets and the control service change of a job besides its slots.
+#[derive(PartialEq, Eq, Debug)]
+struct Standing {
+    epoch: u32,
+    expected: BTreeSet<u8>,
+    removed: BTreeSet<u8>,
+    late: BTreeSet<u8>,
+    suspended: bool,
+    aborted: Option<(i16, u8)>,
+}
+
+impl Standing {
+    fn of_core(job: &Job) -> Self {
+        Self {
+            epoch: job.epoch.0,
+            expected: members(job.expected.0),
+            removed: members(job.excluded.0),
+            late: members(job.late.0),
+            suspended: job.suspended,
+            aborted: job.abort.map(|abort| (abort.refusal().to_wire(), abort.member)),
+        }
+    }
+
+    fn of_model(job: &ModelJob) -> Self {
+        Self {
+            epoch: job.epoch,
+            expected: job.expected(),
+            removed: job.removed.clone(),
+            late: job.late.clone(),
+            suspended: job.suspended,
+            aborted: job.aborted,
+        }
     }
 }
 

@@ -60,7 +60,9 @@ pub enum Kind {
 impl JobSetup {
     fn job(&self, number: usize, epoch: u32) -> ModelJob {
         let member = |(position, set): (usize, &u64)| {
-            let set = if *set == 0 { 1 << (position % 64) } else { *set };
+            // A quorum is of single workers.
+            let own = *set == 0 || matches!(self.kind, Kind::Quorum { .. });
+            let set = if own { 1 << (position % 64) } else { *set };
             ModelMember {
                 source: source(number, position),
                 set: members(set),

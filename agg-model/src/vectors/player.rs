@@ -18,6 +18,8 @@ const STEP: u64 = 200_000;
 pub struct Player {
     model: ModelAggregator,
     trace: Trace,
+    /// The jobs as they are now.
+    jobs: Vec<JobLine>,
     now: u64,
 }
 
@@ -31,7 +33,7 @@ impl Player {
         for job in models {
             assert!(model.admit(job.clone()), "{name}: {job:?} is not admitted");
         }
-        let (jobs, about) = (jobs.to_vec(), about.to_owned());
+        let (now_jobs, jobs, about) = (jobs.to_vec(), jobs.to_vec(), about.to_owned());
         let setup = Setup {
             format: FORMAT,
             about,
@@ -48,6 +50,7 @@ impl Player {
         Self {
             model,
             trace,
+            jobs: now_jobs,
             now: 1_000_000_000,
         }
     }
@@ -55,8 +58,8 @@ impl Player {
     /// The member that a packet names sends it; of a job or member that does not exist, somebody of the first job does.
     /// The scenario says which rule it shows and what is counted; the model has to agree.
     pub fn send(&mut self, packet: &ModelPacket, rule: &str, counter: &str, about: &str) {
-        let job = self.trace.setup.jobs.iter().find(|job| job.key.0 == packet.key);
-        let job = job.unwrap_or(&self.trace.setup.jobs[0]);
+        let job = self.jobs.iter().find(|job| job.key.0 == packet.key);
+        let job = job.unwrap_or(&self.jobs[0]);
         let sender = job
             .members
             .get(usize::from(packet.member))
@@ -134,6 +137,8 @@ impl Player {
             self.model.admit(job.job(self.trace.setup.epoch)),
             "{job:?} is not admitted"
         );
+        self.jobs.retain(|other| other.key != job.key);
+        self.jobs.push(job.clone());
         let admit = Admit { admit: job.clone() };
         self.trace.events.push(Event::Admit(admit));
     }

@@ -199,11 +199,6 @@ fn job() -> impl Strategy<Value = JobSetup> {
     let first_round = prop_oneof![Just(0), (0_u32..4).prop_map(|back| u32::MAX - back), any::<u32>()];
     let wide = prop_oneof![5 => Just(false), 1 => Just(true)];
     (sets(), wide, 0_u8..4, first_round, kind()).prop_map(|(sets, wide, window, first_round, kind)| {
-        // A quorum is of single workers.
-        let sets = match kind {
-            Kind::Quorum { .. } => vec![0; sets.len()],
-            _ => sets,
-        };
         JobSetup {
             sets,
             wide,

@@ -4,6 +4,7 @@ mod bench;
 mod bench_worker;
 mod demo;
 mod demo_worker;
+mod lend;
 mod serve;
 mod status;
 
@@ -18,6 +19,8 @@ pub enum Command {
     Demo(demo::Demo),
     /// Runs an aggregator until Ctrl-C
     Serve(serve::Serve),
+    /// Lends memory to an aggregator, for sums that wait for a late rank (a prototype)
+    Lend(lend::Lend),
     /// Shows what an aggregator does: jobs, ranks, counters
     Status(status::Status),
     /// Measures operations
@@ -36,6 +39,7 @@ impl Command {
         match self {
             Self::Demo(demo) => demo.run(),
             Self::Serve(serve) => serve.run(),
+            Self::Lend(lend) => lend.run(),
             Self::Status(status) => status.run(),
             Self::Bench(bench) => bench.run(),
             Self::DemoWorker => demo_worker::run(),

@@ -40,7 +40,7 @@ impl Job {
             .partition(|index| self.members[*index].applicant.child);
         let survivors = self.live_members().count() - lost.len();
         let shrinks = self.on_lost == OnLost::Shrink;
-        if survivors == 0 || (!shrinks && !workers.is_empty()) {
+        if (survivors == 0 && children.is_empty()) || (!shrinks && !workers.is_empty()) {
             self.mark(&lost);
             if shrinks {
                 // The ranks of other aggregators go on: the parent finds out by itself.

@@ -81,7 +81,7 @@ fn the_queue_is_by_priority_then_by_age_and_nobody_overtakes() {
         bench.registry.leave(member(&last, 0), bench.now).unwrap();
         let started = tickets
             .iter()
-            .position(|ticket| matches!(bench.registry.tickets.world_of(*ticket), None))
+            .position(|ticket| bench.registry.tickets.world_of(*ticket).is_none())
             .expect("one starts");
         let ticket = tickets.remove(started);
         last = bench.registry.poll(ticket).unwrap().unwrap();

@@ -178,6 +178,42 @@ fn a_job_shrinks_by_a_lost_rank() {
 }
 
 #[test]
+fn two_worlds_cannot_resume_the_same_job() {
+    let mut bench = Bench::new();
+    let job = Bench::new().start("x", 2).unwrap();
+    let other = |rank| Registration {
+        world: "y".into(),
+        ..resuming(&job, 2, rank, 3)
+    };
+    let first = bench.register(&resuming(&job, 2, 0, 3)).unwrap();
+    let second = bench.register(&other(0)).unwrap();
+    bench.register(&resuming(&job, 2, 1, 3)).unwrap();
+    let again = bench.outcome(first);
+    bench.refusal(&other(1));
+    for _ in 0..2 {
+        bench.wait(5.1);
+        bench.heartbeat(&again, 0);
+        bench.heartbeat(&again, 1);
+    }
+    assert!(bench.registry.poll(second).unwrap().is_err());
+    assert_eq!(bench.plane.admitted(), 1);
+}
+
+#[test]
+fn an_only_child_that_is_lost_does_not_end_the_job_at_once() {
+    let mut bench = Bench::new();
+    let ticket = bench.register(&child("x", 2, 50, &[0, 1])).unwrap();
+    let job = bench.outcome(ticket);
+    bench.wait(10.1);
+    assert!(bench.plane.suspended.lock().unwrap().contains(&job.key));
+    let shown = bench.registry.status(bench.now).waiting.remove(0);
+    assert_eq!((shown.size, shown.missing), (2, vec![0, 1]));
+    let ticket = bench.register(&resuming(&job, 2, 1, 2)).unwrap();
+    bench.register(&resuming(&job, 2, 0, 2)).unwrap();
+    assert_eq!(bench.outcome(ticket).members, [[0], [1]]);
+}
+
+#[test]
 fn a_job_that_shrinks_goes_on_without_those_that_do_not_come_again() {
     let mut bench = Bench::new();
     let job = bench.start_with(3, |rank| shrinking("x", 3, rank)).unwrap();

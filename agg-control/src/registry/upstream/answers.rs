@@ -1,18 +1,16 @@
 //! What follows from the parent's answers.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Accepted, Answer, Ask};
 use crate::messages::{Member, Policy, Pulse, Registered};
 use crate::plane::{AbortKind, AbortReason, JobSpec, ParentSpec};
 use crate::refusal::{NOT_A_MEMBER, RANKS_MISSING, Refusal, SUPERSEDED};
-use crate::registry::upward::Upstream;
+use crate::registry::job::one_line;
+use crate::registry::upward::{PARENTS_TURN, Upstream};
 use crate::registry::world::{Seat, World};
 use crate::registry::{Registry, member_specs};
-
-/// Ranks whose deadline is this near are told what the parent says of the ranks that are missing.
-const NEAR: Duration = Duration::from_millis(250);
 
 impl Registry {
     /// The parent's answer to the registration of this version of a world. An acceptance counts whatever the version:
@@ -73,6 +71,8 @@ impl Registry {
         let Some(world) = self.worlds.remove(name) else {
             return self.formed_again(&accepted, now);
         };
+        let at_home = world.reform.as_ref().filter(|reform| reform.at_home);
+        let at_home = at_home.is_some_and(|reform| reform.key == terms.key);
         let member = Member {
             key: terms.key,
             rank: own.first().copied().unwrap_or(0),
@@ -88,7 +88,14 @@ impl Registry {
         }
         let strangers = here.difference(&own).copied().collect();
         let seats = self.leave_out(name, world.into_seats(), &strangers);
-        let spec = self.local_spec(name, &seats, &accepted);
+        if seats.iter().all(|seat| seat.ticket.is_none()) {
+            // Only ranks that have left are counted to this aggregator.
+            return self.abandon(at_home.then_some(terms.key), member);
+        }
+        let spec = match self.jobs.get(&terms.key) {
+            Some(job) if !at_home => Err(job.refuse_key(name)),
+            _ => self.local_spec(name, &seats, &accepted),
+        };
         let upstream = Upstream {
             member,
             epoch: terms.epoch,
@@ -107,10 +114,10 @@ impl Registry {
                 kind: AbortKind::Reported,
                 text: format!("a child aggregator could not take part: {refusal}"),
             };
-            if let Some(job) = self.jobs.get_mut(&terms.key) {
+            if let Some(job) = self.jobs.get_mut(&terms.key).filter(|_| at_home) {
                 job.upstream = None;
+                job.end(reason.clone(), &*self.plane, now);
             }
-            self.end_job(terms.key, reason.clone(), now);
             self.parting.push(Ask::Abort { member, reason });
         }
     }
@@ -161,6 +168,14 @@ impl Registry {
         seats.retain(|seat| !seat.applicant.ranks.is_empty());
         seats.sort_by_key(|seat| seat.applicant.rank());
         seats
+    }
+
+    /// Nobody is here any more who takes part in the job.
+    fn abandon(&mut self, key: Option<u64>, member: Member) {
+        if let Some(mut job) = key.and_then(|key| self.jobs.remove(&key)) {
+            job.release(&*self.plane);
+        }
+        self.parting.push(Ask::Leave { member });
     }
 
     fn make_room_for(&mut self, name: &str, key: u64) -> Result<(), Refusal> {
@@ -222,13 +237,13 @@ impl Registry {
         let missing = word == RANKS_MISSING;
         let refusal = Refusal::ParentRefused {
             parent,
-            message,
+            message: one_line(&message),
             missing,
         };
         if missing {
             let late: Vec<_> = world
                 .waiting_seats()
-                .filter(|seat| seat.deadline <= now + NEAR)
+                .filter(|seat| seat.deadline <= now + PARENTS_TURN)
                 .filter_map(|seat| seat.ticket)
                 .collect();
             let all_wait = world.waiting_seats().count() > late.len();

@@ -1,7 +1,7 @@
 //! The registration that stands for all ranks below.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::messages::{Registration, Resume};
 use crate::plane::Uplink;
@@ -74,17 +74,20 @@ impl Registry {
             on_lost: common.on_lost,
             weight: common.weight,
             priority: common.priority,
-            wait: deadline.saturating_duration_since(now),
+            wait: round_up(deadline.saturating_duration_since(now)),
             resume: self.upstream_resume(world),
         })
     }
 
     /// A job that re-forms keeps its slots; a window that was asked for may take what is free.
     fn slot_memory_for(&self, name: &str, world: &World) -> u64 {
-        let free = self.plane.free_memory();
+        let children = world
+            .waiting_seats()
+            .filter_map(|seat| seat.applicant.slot_memory);
+        let free = children.fold(self.plane.free_memory(), u64::min);
         let reform = world.reform.as_ref().filter(|reform| reform.at_home);
         if let Some(job) = reform.and_then(|reform| self.jobs.get(&reform.key)) {
-            return free.max(job.spec().memory_per_shard());
+            return job.spec().memory_per_shard();
         }
         match world.common().and_then(|common| common.window) {
             Some(_) => free,
@@ -106,4 +109,11 @@ impl Registry {
         };
         Some(Resume { epoch, ..resume })
     }
+}
+
+/// The parent's refusal shows it: 30 s, not 29.98 s.
+fn round_up(wait: Duration) -> Duration {
+    const STEP: u128 = 100;
+    let steps = wait.as_millis().div_ceil(STEP).max(1);
+    Duration::from_millis((steps * STEP) as u64) // bounded by `longest_wait`
 }

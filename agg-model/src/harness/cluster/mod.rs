@@ -3,6 +3,7 @@
 
 mod ends;
 mod program;
+mod quorum;
 mod reform;
 mod tree;
 mod weather;
@@ -200,7 +201,7 @@ impl Cluster {
         self.delays.insert(rank, ns);
     }
 
-    /// At this time, in ns, this worker is lost for good.
+    /// At this time, in ns, this worker is lost for good; under a quorum it is removed.
     pub fn lose_at(&mut self, time: u64, rank: usize) {
         self.to_lose = Some((time, rank));
     }
@@ -267,7 +268,10 @@ impl Cluster {
         if let Some((_, rank)) = self.to_lose.take_if(|(time, _)| self.now >= *time)
             && self.reforming.is_none()
         {
-            self.lose(rank);
+            match self.site.quorum {
+                Some(_) => self.exclude(rank),
+                None => self.lose(rank),
+            }
         }
         if self.is_silent() {
             return;

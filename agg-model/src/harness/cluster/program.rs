@@ -12,7 +12,9 @@ use crate::harness::Values;
 pub(super) struct Part {
     /// What it still has to reduce.
     pub(super) ahead: VecDeque<Values>,
-    /// What it began to reduce, operation by operation, and what each came to.
+    /// What it was given for each operation so far.
+    pub(super) given: Vec<Values>,
+    /// What it began to reduce, with what was left of earlier operations, and what each came to.
     pub(super) begun: Vec<Values>,
     pub(super) ends: Vec<End>,
     /// What results have not held of its values so far (R-QUORUM-4).
@@ -77,6 +79,7 @@ impl Cluster {
         let Some(mut input) = part.ahead.pop_front() else {
             return;
         };
+        part.given.push(input.clone());
         if let Values::Feedback(values, _) = &mut input {
             part.residual.resize(values.len(), 0.0);
             for (value, residual) in values.iter_mut().zip(&part.residual) {

@@ -109,6 +109,100 @@ pub fn aborted() -> Trace {
     player.finish()
 }
 
+/// R-REFORM-1 and R-REFORM-2.
+pub fn reformed() -> Trace {
+    let job = workers(3);
+    let about = "a job is suspended and admitted anew with an epoch on, other members and empty slots";
+    let mut player = Player::new("reformed", about, EPOCH, std::slice::from_ref(&job));
+    let (merged, refused) = ("contributions_merged", "refused_job_reforming");
+    player.send(&contribution(&job, 0, 0), "R-SLOT-0", merged, "member 0");
+    player.send(&contribution(&job, 1, 0), "R-SLOT-3", merged, "member 1");
+    player.suspend(KEY);
+    player.send(
+        &contribution(&job, 2, 0),
+        "R-REFORM-1",
+        refused,
+        "reason 7, about nobody",
+    );
+    player.send(
+        &result(&job, 1, 0),
+        "R-VALID-7",
+        refused,
+        "a RESULT is refused, too",
+    );
+    let old = ModelPacket {
+        epoch: EPOCH - 1,
+        ..contribution(&job, 1, 0)
+    };
+    player.send(&old, "R-VALID-6", "refused_old_epoch", "an old epoch comes first");
+    let odd = ModelPacket {
+        slot: 9,
+        ..contribution(&job, 1, 0)
+    };
+    player.send(&odd, "R-VALID-7", refused, "the slot is not looked at");
+    // Member 1 has gone; member 2 is number 1 now.
+    let mut smaller = workers(2);
+    smaller.epoch = Some(EPOCH + 3);
+    smaller.members[1].address = job.members[2].address;
+    player.admit(&smaller);
+    let part = |member, chunk| ModelPacket {
+        epoch: EPOCH + 3,
+        ..resent(contribution(&smaller, member, chunk))
+    };
+    let before = resent(contribution(&job, 0, 0));
+    player.send(
+        &before,
+        "R-VALID-6",
+        "refused_old_epoch",
+        "member 0 has not heard of it",
+    );
+    let gone = ModelPacket {
+        epoch: EPOCH + 3,
+        ..contribution(&job, 1, 0)
+    };
+    let address = job.members[1].address;
+    player.send_bytes(
+        address,
+        gone.emit(),
+        "R-VALID-4",
+        "dropped_wrong_source",
+        "who was member 1 is no more",
+    );
+    player.send(
+        &part(0, 0),
+        "R-REFORM-2",
+        merged,
+        "member 0 sends again: the slot is empty",
+    );
+    player.send(&part(0, 0), "R-SLOT-4", "wants_sent", "and asks");
+    let whole = ModelPacket {
+        epoch: EPOCH + 3,
+        ..result(&job, 1, 0)
+    };
+    player.send(
+        &whole,
+        "R-SLOT-2",
+        "slots_restored",
+        "the new member 1 had the result, of three workers",
+    );
+    player.send(&part(1, 1), "R-SLOT-0", merged, "slot 1: member 1");
+    player.send(
+        &part(0, 1),
+        "R-SLOT-7",
+        "slots_completed",
+        "it is complete with two",
+    );
+    player.suspend(KEY);
+    player.abort(KEY, 4, 0);
+    player.send(
+        &part(0, 2),
+        "R-VALID-7",
+        "refused_job_aborted",
+        "that it is aborted comes before that it re-forms",
+    );
+    player.finish()
+}
+
 /// R-VALID-6 and R-EPOCH-2.
 pub fn epochs() -> Trace {
     let job = workers(2);

@@ -3,7 +3,9 @@
 mod conflicts;
 mod ends;
 mod invalid;
+mod leaves;
 mod loss;
+mod quorum;
 mod rounds;
 mod sets;
 mod sums;
@@ -46,6 +48,15 @@ pub fn all() -> Vec<Trace> {
         ends::aborted(),
         ends::epochs(),
         ends::two_jobs(),
+        ends::reformed(),
+        leaves::forward_and_result(),
+        leaves::resends(),
+        leaves::wants(),
+        leaves::refusals(),
+        quorum::release(),
+        quorum::grace(),
+        quorum::history(),
+        quorum::removed(),
         invalid::each_check(),
         invalid::order_of_checks(),
     ]
