@@ -35,6 +35,8 @@ pub(crate) struct Stream {
     /// The aggregator's socket is not bound to one address: it may answer from another than it was sent to, whichever its
     /// kernel picks. Its port and the job's key tell its packets then.
     aggregator_has_many_addresses: bool,
+    /// Aggregators that the job has left: they may believe that it is still theirs, and say that it has ended.
+    left: Vec<SocketAddr>,
     received: RecvBatch,
     sending: SendBatch,
     packet: Box<[u8]>,
@@ -79,6 +81,7 @@ impl Stream {
             moves: Arc::clone(moves),
             aggregator: place.shard(index),
             aggregator_has_many_addresses: place.has_many_addresses,
+            left: Vec::new(),
         }
     }
 
@@ -185,7 +188,12 @@ impl Stream {
 
     fn adopt(&mut self, place: &Place) {
         self.generation = place.generation;
-        self.aggregator = place.shard(self.index);
+        let aggregator = place.shard(self.index);
+        if !self.left.contains(&self.aggregator) {
+            self.left.push(self.aggregator);
+        }
+        self.left.retain(|left| *left != aggregator);
+        self.aggregator = aggregator;
         self.aggregator_has_many_addresses = place.has_many_addresses;
         let port = &place.ports[self.index];
         if !Arc::ptr_eq(port, &self.port) {
@@ -224,8 +232,12 @@ impl Stream {
         let now = self.moves.now();
         let mut count = 0;
         for (source, packet) in self.received.packets() {
-            let address_matters = !self.aggregator_has_many_addresses;
-            if source.port() == self.aggregator.port() && !(address_matters && source != self.aggregator) {
+            let is_expected = if self.aggregator_has_many_addresses {
+                source.port() == self.aggregator.port() && !self.left.contains(&source)
+            } else {
+                source == self.aggregator
+            };
+            if is_expected {
                 simd::handle(&mut self.worker, now, packet, tensor);
                 count += 1;
             }
