@@ -141,16 +141,16 @@ fn policy(job: &JobStatus) -> String {
 }
 
 fn waiting(worlds: &[WaitingWorld]) -> Table {
-    let mut waiting = table(&["world", "size", "missing", "waiting for"], &[1, 3]);
+    let mut waiting = table(&["world", "size", "missing ranks", "waiting for"], &[1, 3]);
     for world in worlds {
         let missing: Vec<_> = world.missing.iter().map(u32::to_string).collect();
         waiting.add_row([
             world.name.clone(),
             world.size.to_string(),
             if world.queued {
-                format!("memory (priority {})", world.priority)
+                format!("none, but memory (priority {})", world.priority)
             } else {
-                format!("ranks {}", missing.join(", "))
+                missing.join(", ")
             },
             ago(world.age),
         ]);
