@@ -109,7 +109,7 @@ fn a_world_that_may_shrink_goes_on_without_a_killed_rank() {
         "--bytes",
         "4k",
         "--iterations",
-        "60000",
+        "10000",
         "--json",
     ];
     let ranks = ["0", "1", "2"].map(|number| rank(&server, number, "3", &more));
