@@ -200,6 +200,7 @@ impl Shared {
             stats.resends_wanted += worker.resent_wanted;
             stats.results += worker.results;
             stats.late += worker.late;
+            stats.stalled += stream.stalled() / self.streams.len() as u32; // at most 64
             stats.injected_losses += stream.port.lost();
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());

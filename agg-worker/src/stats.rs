@@ -11,6 +11,8 @@ pub struct Stats {
     pub tensor_bytes: u64,
     /// Time in operations.
     pub busy: Duration,
+    /// Of that: slept with chunks left to send, of which none was allowed before more results came; the mean of the streams.
+    pub stalled: Duration,
     /// Packets handed to the kernel, resends among them.
     pub packets_sent: u64,
     /// Packets that the kernel did not take: they were sent again.

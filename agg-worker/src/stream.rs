@@ -40,6 +40,8 @@ pub(crate) struct Stream {
     received: RecvBatch,
     sending: SendBatch,
     packet: Box<[u8]>,
+    /// Time in which nothing could be sent although the operation had chunks left.
+    stalled: Duration,
 }
 
 /// Why an operation stopped on a stream.
@@ -76,6 +78,7 @@ impl Stream {
             received: RecvBatch::new(port.udp(), packet_len),
             sending: SendBatch::new(packet_len, TRAINS),
             packet: vec![0; packet_len].into_boxed_slice(),
+            stalled: Duration::ZERO,
             worker,
             port,
             moves: Arc::clone(moves),
@@ -125,6 +128,9 @@ impl Stream {
             } else if !heard {
                 self.port
                     .wait_readable(Duration::from_nanos(due - now).min(LOOK_UP))?;
+                if self.worker.is_stalled() {
+                    self.stalled += Duration::from_nanos(self.moves.now() - now);
+                }
                 self.worry();
             }
         }
@@ -251,6 +257,11 @@ impl Stream {
     /// Packets that the kernel did not take, and why it did not take the last.
     pub(crate) fn unsent(&self) -> (u64, Option<io::Error>) {
         (self.sending.counts().dropped, self.sending.last_error())
+    }
+
+    /// Time in which nothing could be sent although the operation had chunks left.
+    pub(crate) fn stalled(&self) -> Duration {
+        self.stalled
     }
 
     pub(crate) fn packets_sent(&self) -> u64 {

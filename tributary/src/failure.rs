@@ -6,6 +6,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use thiserror::Error;
 
+use crate::args::Straggler;
+
 /// Why a command fails.
 #[derive(Debug, Error)]
 pub enum Failure {
@@ -55,6 +57,47 @@ pub enum Failure {
         found: String,
         /// What should have.
         expected: String,
+    },
+    /// A sum under a quorum is wrong.
+    #[error(
+        "rank {rank}, iteration {iteration} of {bytes} bytes: the chunk of elements {first} to {last} is no sum of at least \
+         {least} of {ranks} ranks' gradients, each once and scaled to all: a defect, please report it"
+    )]
+    WrongQuorum {
+        /// This rank.
+        rank: u32,
+        /// The iteration, warm-up included.
+        iteration: u32,
+        /// Size of the tensor.
+        bytes: u64,
+        /// The chunk's first element.
+        first: usize,
+        /// Its last.
+        last: usize,
+        /// Ranks that a sum must hold.
+        least: u32,
+        /// Ranks in all.
+        ranks: u32,
+    },
+    /// Ranks received other bits.
+    #[error(
+        "tensors of {bytes} bytes: rank {rank} received other sums than rank {other}: a defect, please report it"
+    )]
+    SumsDiffer {
+        /// Size of the tensor.
+        bytes: u64,
+        /// One rank.
+        rank: u32,
+        /// Another.
+        other: u32,
+    },
+    /// There is no such rank.
+    #[error("--straggler {straggler}: the ranks are 0 to {}", ranks - 1)]
+    NoSuchStraggler {
+        /// What was asked for.
+        straggler: Straggler,
+        /// Ranks in the world.
+        ranks: u32,
     },
     /// A tensor does not fit in memory.
     #[error(

@@ -228,6 +228,14 @@ where
         self.plan.is_some() && self.failure.is_none()
     }
 
+    /// Whether the operation has chunks left of which none may be sent before more results have come (R-CHUNK-3).
+    pub fn is_stalled(&self) -> bool {
+        self.plan.is_some_and(|plan| {
+            let last = plan.base + plan.total() - 1; // a plan has a chunk
+            self.to_send.first().is_none() && self.slots.as_ref()[usize::from(self.slot(last))].chunk != last
+        })
+    }
+
     /// Why the worker failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.failure

@@ -58,18 +58,7 @@ impl FromStr for TensorSize {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
-        let syntax = || SizeError::Syntax(text.to_owned());
-        let trimmed = text.trim().to_ascii_lowercase();
-        let unit = UNITS.iter().find(|(name, _)| trimmed.ends_with(name));
-        let (number, scale) = match unit {
-            Some((name, scale)) => (trimmed[..trimmed.len() - name.len()].trim_end(), *scale),
-            None => (trimmed.as_str(), 1),
-        };
-        let number: u64 = number.parse().map_err(|_| syntax())?;
-        let given = number
-            .checked_mul(scale)
-            .filter(|&bytes| bytes <= 1 << 48)
-            .ok_or_else(syntax)?;
+        let given = byte_count(text)?;
         if given % ELEMENT == 0 {
             return Ok(Self(given));
         }
@@ -80,6 +69,22 @@ impl FromStr for TensorSize {
             above: below + ELEMENT,
         })
     }
+}
+
+/// A number of bytes.
+pub fn byte_count(text: &str) -> Result<u64, SizeError> {
+    let syntax = || SizeError::Syntax(text.to_owned());
+    let trimmed = text.trim().to_ascii_lowercase();
+    let unit = UNITS.iter().find(|(name, _)| trimmed.ends_with(name));
+    let (number, scale) = match unit {
+        Some((name, scale)) => (trimmed[..trimmed.len() - name.len()].trim_end(), *scale),
+        None => (trimmed.as_str(), 1),
+    };
+    let number: u64 = number.parse().map_err(|_| syntax())?;
+    number
+        .checked_mul(scale)
+        .filter(|&bytes| bytes <= 1 << 48)
+        .ok_or_else(syntax)
 }
 
 impl fmt::Display for TensorSize {

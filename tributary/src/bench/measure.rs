@@ -1,14 +1,14 @@
 //! What one rank of a benchmark does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use agg_worker::Communicator;
+use agg_worker::{Communicator, Error};
 
-use super::element::{BenchElement, Look, check, fill};
+use super::figures::RankFigures;
 use super::gather::gather;
-use super::report::{Message, RankFigures, SizeReport};
+use super::report::{Message, SizeReport};
 use super::setup::{Dtype, Setup};
-use crate::cpu::process_time;
+use super::sums::{Partial, Size, Sums, Whole, quorum};
 use crate::failure::Failure;
 
 /// How long the iterations of a size take together where nobody says how many.
@@ -21,111 +21,76 @@ const AUTO_MOST: u128 = 1000;
 pub fn measure(
     setup: &Setup,
     go_on: impl Fn() -> Result<(), Failure>,
-    mut say: impl FnMut(Message) -> Result<(), Failure>,
+    say: impl FnMut(Message) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut world = Communicator::connect(setup.config())?;
+    let lanes = world.stats().lanes;
+    let mut measuring = Measuring {
+        world: &mut world,
+        go_on,
+        say,
+    };
     for &bytes in &setup.bytes {
-        match setup.dtype {
-            Dtype::F32 => size::<f32>(setup, bytes, &mut world, &go_on, &mut say)?,
-            Dtype::I32 => size::<i32>(setup, bytes, &mut world, &go_on, &mut say)?,
+        let size = Size { setup, bytes };
+        match (quorum(setup), setup.dtype) {
+            (Some(members), _) => measuring.size(size, &mut Partial::new(size, members, lanes)?)?,
+            (None, Dtype::F32) => measuring.size(size, &mut Whole::<f32>::new(size)?)?,
+            (None, Dtype::I32) => measuring.size(size, &mut Whole::<i32>::new(size)?)?,
         }
     }
     Ok(world.close()?)
 }
 
-fn size<E: BenchElement>(
-    setup: &Setup,
-    bytes: u64,
-    world: &mut Communicator,
-    go_on: impl Fn() -> Result<(), Failure>,
-    mut say: impl FnMut(Message) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut run = SizeRun::<E> {
-        setup,
-        bytes,
-        tensor: zeros(bytes)?,
-        world,
-        iteration: 0,
-    };
-    let mut warm = RankFigures::default();
-    // Without a measured time there is nothing to choose a number by.
-    let warmup = setup.warmup.max(u32::from(setup.iterations.is_none()));
-    for _ in 0..warmup {
-        run.iterate(&mut warm)?;
-        go_on()?;
-    }
-    let iterations = match setup.iterations {
-        Some(iterations) => iterations,
-        None => run.agree(warm.times.last().copied().unwrap_or_default())?,
-    };
-    say(Message::Timing)?;
-    let mut figures = RankFigures::default();
-    for _ in 0..iterations {
-        run.iterate(&mut figures)?;
-        go_on()?;
-    }
-    let all = gather(run.world, &figures.to_numbers())?;
-    say(Message::Size(SizeReport::new(
-        setup,
-        bytes,
-        &all,
-        &run.world.stats(),
-    )))
-}
-
-/// A tensor of zeros; too large a one is an error, not an abort.
-fn zeros<E: BenchElement>(bytes: u64) -> Result<Vec<E>, Failure> {
-    let elements = usize::try_from(bytes).map_err(|_| Failure::Memory { bytes })? / size_of::<E>();
-    let mut tensor = Vec::new();
-    tensor
-        .try_reserve_exact(elements)
-        .map_err(|_| Failure::Memory { bytes })?;
-    tensor.resize(elements, E::default());
-    Ok(tensor)
-}
-
-struct SizeRun<'a, E> {
-    setup: &'a Setup,
-    bytes: u64,
-    tensor: Vec<E>,
+struct Measuring<'a, G, S> {
     world: &'a mut Communicator,
-    /// Counts warm-up too.
-    iteration: u32,
+    go_on: G,
+    say: S,
 }
 
-impl<E: BenchElement> SizeRun<'_, E> {
-    /// One timed sum, checked afterwards: the first one whole.
-    fn iterate(&mut self, figures: &mut RankFigures) -> Result<(), Failure> {
-        fill(&mut self.tensor, self.setup.rank, self.iteration);
-        self.world.barrier()?;
-        let (stats, cpu) = (self.world.stats(), process_time());
-        let started = Instant::now();
-        self.world.all_reduce(&mut self.tensor)?;
-        figures.times.push(started.elapsed());
-        figures.cpu += process_time().saturating_sub(cpu);
-        let after = self.world.stats();
-        figures.packets += after.packets_sent - stats.packets_sent;
-        figures.resends += after.resends - stats.resends;
-        let look = if self.iteration == 0 {
-            Look::Full
-        } else {
-            Look::Sampled
+impl<G: Fn() -> Result<(), Failure>, S: FnMut(Message) -> Result<(), Failure>> Measuring<'_, G, S> {
+    fn size(&mut self, size: Size<'_>, sums: &mut impl Sums) -> Result<(), Failure> {
+        let Size { setup, bytes } = size;
+        // Without a measured time there is nothing to choose a number by.
+        let warmup = setup.warmup.max(u32::from(setup.iterations.is_none()));
+        let warm = self.iterate(sums, warmup)?;
+        let iterations = match setup.iterations {
+            Some(iterations) => iterations,
+            None => self.agree(setup, warm.times.last().copied().unwrap_or_default())?,
         };
-        check(&self.tensor, self.setup.size, self.iteration, look).map_err(|wrong| Failure::WrongSum {
-            rank: self.setup.rank,
-            iteration: self.iteration,
-            bytes: self.bytes,
-            index: wrong.index,
-            found: wrong.found.to_string(),
-            expected: wrong.expected.to_string(),
-        })?;
-        self.iteration += 1;
+        (self.say)(Message::Timing)?;
+        let figures = self.iterate(sums, iterations)?;
+        let all = gather(self.world, setup.size, &figures.to_numbers())?;
+        let report = SizeReport::new(setup, bytes, &all, &self.world.stats())?;
+        // One rank shows the figures: the first that is left.
+        let shows = report
+            .per_rank
+            .first()
+            .is_some_and(|first| first.rank == setup.rank);
+        if shows {
+            (self.say)(Message::Size(report))?;
+        }
         Ok(())
     }
 
+    /// So many sums; of those that end without a result, since ranks were lost, nothing is kept.
+    fn iterate(&mut self, sums: &mut impl Sums, iterations: u32) -> Result<RankFigures, Failure> {
+        let mut figures = RankFigures::default();
+        for _ in 0..iterations {
+            match sums.iterate(self.world, &mut figures) {
+                Err(Failure::Rank(error)) => match *error {
+                    Error::RanksLost { lost, left, .. } => (self.say)(Message::Lost { lost, left })?,
+                    error => return Err(error.into()),
+                },
+                outcome => outcome?,
+            }
+            (self.go_on)()?;
+        }
+        Ok(figures)
+    }
+
     /// How many iterations fill the time, by the slowest rank's last one: the same answer on every rank.
-    fn agree(&mut self, mine: Duration) -> Result<u32, Failure> {
-        let all = gather(self.world, &[mine.as_nanos() as u64])?;
+    fn agree(&mut self, setup: &Setup, mine: Duration) -> Result<u32, Failure> {
+        let all = gather(self.world, setup.size, &[mine.as_nanos() as u64])?;
         let slowest = all.iter().flatten().copied().max().unwrap_or(0).max(1);
         let fitting = AUTO_TIME.as_nanos() / u128::from(slowest);
         Ok(fitting.clamp(AUTO_LEAST, AUTO_MOST) as u32)

@@ -1,13 +1,16 @@
 //! Measuring operations: what each rank does, and how its figures are shown.
 
 mod element;
+mod figures;
 mod gather;
+mod marked;
 mod measure;
 mod report;
 mod setup;
+mod sums;
 mod table;
 
 pub use measure::measure;
 pub use report::{Message, SizeReport};
 pub use setup::{Dtype, Setup};
-pub use table::{about, header, row};
+pub use table::{about, details, header, row};

@@ -8,6 +8,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use udp_io::{FaultConfig, Probability};
 
+use crate::args::{Straggler, Terms};
+
 /// What is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,13 +58,17 @@ pub struct Setup {
     pub streams: Option<u16>,
     /// How long to wait for the aggregator or another rank.
     pub timeout: Duration,
+    /// What the world asks of the aggregator.
+    pub terms: Terms,
+    /// A rank that is slow on purpose.
+    pub straggler: Option<Straggler>,
 }
 
 impl Setup {
     /// The same for the communicator.
     pub fn config(&self) -> Config {
         let loss = Probability::new(self.loss).unwrap_or_default();
-        Config {
+        self.terms.apply(Config {
             timeout: self.timeout,
             connect_timeout: self.timeout,
             lanes: self.lanes,
@@ -75,6 +81,6 @@ impl Setup {
                 ..FaultConfig::default()
             },
             ..Config::new(self.world.clone(), self.rank, self.size)
-        }
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! The figures for a terminal, row by row as they come.
 
-use super::report::SizeReport;
+use super::report::{RankReport, SizeReport};
 use crate::args::human;
 
 const COLUMNS: [(&str, &str); 11] = [
@@ -33,10 +33,16 @@ pub fn about(report: &SizeReport, aggregator: &str) -> String {
     } else {
         String::new()
     };
+    let straggler = report.straggler.as_ref();
+    let straggler = straggler.map_or(String::new(), |straggler| format!(", straggler {straggler}"));
+    let policy = match report.policy.as_str() {
+        "all" => String::new(),
+        policy => format!(", {policy} ms"),
+    };
     let plural = if *streams == 1 { "" } else { "s" };
     format!(
         "all-reduce of {dtype}, {ranks} workers, aggregator {aggregator}, {streams} stream{plural}, chunks of {lanes} \
-         values, window {window}{loss}"
+         values, window {window}{loss}{policy}{straggler}"
     )
 }
 
@@ -62,6 +68,34 @@ pub fn row(report: &SizeReport) -> String {
         report.packets_sent.to_string(),
         report.resends.to_string(),
     ])
+}
+
+/// What a size shows of single ranks, in lines under its row; nothing where all ranks are alike.
+pub fn details(report: &SizeReport) -> Vec<String> {
+    let alike = report.policy == "all" && report.straggler.is_none() && report.lost.is_empty();
+    if alike {
+        return Vec::new();
+    }
+    let mut lines = vec![format!(
+        "  punctual ranks: median {}, {:.1} % of their time stalled",
+        time(report.punctual_median_seconds),
+        100.0 * report.punctual_stalled_share
+    )];
+    let noted = |rank: &&RankReport| rank.late_chunks > 0 || !rank.punctual;
+    lines.extend(report.per_rank.iter().filter(noted).map(|rank| {
+        format!(
+            "  rank {}: late for {} of {} operations, {} of {} chunks; {} gradients; median {}",
+            rank.rank,
+            rank.late_operations,
+            rank.operations,
+            rank.late_chunks,
+            rank.chunks,
+            rank.gradients,
+            time(rank.median_seconds)
+        )
+    }));
+    lines.extend(report.lost.iter().map(|rank| format!("  rank {rank}: lost")));
+    lines
 }
 
 fn align(cells: &[String; COLUMNS.len()]) -> String {
@@ -92,6 +126,9 @@ fn time(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::figures::RankFigures;
     use super::super::report::tests::setup;
     use super::*;
 
@@ -107,15 +144,50 @@ mod tests {
         }
     }
 
+    fn report() -> SizeReport {
+        let figures = RankFigures {
+            packets: 6000,
+            resends: 12,
+            cpu: Duration::from_millis(40),
+            times: vec![Duration::from_millis(90); 5],
+            ..RankFigures::default()
+        };
+        let numbers = figures.to_numbers();
+        SizeReport::new(
+            &setup(),
+            100 << 20,
+            &[numbers.clone(), numbers],
+            &Default::default(),
+        )
+        .unwrap()
+    }
+
     #[test]
     fn rows_stand_under_their_heads() {
-        let rank = [&[40_000_000, 6000, 12][..], &[90_000_000; 5]].concat();
-        let mut report = SizeReport::new(&setup(), 100 << 20, &[rank.clone(), rank], &Default::default());
+        let mut report = report();
         let widths = |text: &str| text.lines().map(|line| line.chars().count()).collect::<Vec<_>>();
         assert_eq!(widths(&header()), vec![widths(&row(&report))[0]; 2]);
         assert!(row(&report).contains(" - "));
         report.aggregator_cpu_seconds = Some(0.5);
         assert!(row(&report).contains("500 ms"));
         assert!(about(&report, "at a:1").contains("1 % loss"));
+        assert!(details(&report).is_empty());
+    }
+
+    #[test]
+    fn late_and_lost_ranks_have_lines() {
+        let mut report = report();
+        report.policy = "quorum:1,5".to_owned();
+        report.straggler = Some("1:20ms".to_owned());
+        report.lost = vec![7];
+        report.per_rank[1].late_chunks = 9;
+        assert!(about(&report, "at a:1").contains("quorum:1,5 ms, straggler 1:20ms"));
+        let lines = details(&report);
+        assert!(lines[0].contains("punctual ranks: median 90.0 ms"), "{lines:?}");
+        assert!(
+            lines[1].contains("rank 1: late for 0 of 5 operations, 9 of 0 chunks"),
+            "{lines:?}"
+        );
+        assert_eq!((lines.len(), lines[2].as_str()), (3, "  rank 7: lost"));
     }
 }

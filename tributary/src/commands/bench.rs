@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use udp_io::Probability;
 
 use self::iterations::Iterations;
-use crate::args::{TensorSize, seconds, world_size};
+use crate::args::{Straggler, TensorSize, Terms, seconds, tree_size, world_size};
 use crate::bench::{Dtype, Setup};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -38,7 +38,10 @@ All on this machine, with an aggregator started for it:
 
 One rank a host, each in a terminal of its own; rank 0 shows the figures:
   tributary bench allreduce --aggregator 10.0.0.1:4600 --world-size 2 --rank 0
-  tributary bench allreduce --aggregator 10.0.0.1:4600 --world-size 2 --rank 1")]
+  tributary bench allreduce --aggregator 10.0.0.1:4600 --world-size 2 --rank 1
+
+With a rank that is slow, and sums that do not wait for it:
+  tributary bench allreduce --straggler 3:20ms --policy quorum:3")]
 pub struct AllReduce {
     /// Worker processes on this machine, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = world_size(), conflicts_with = "rank")]
@@ -82,11 +85,16 @@ pub struct AllReduce {
     #[arg(long, value_name = "R", requires = "aggregator", requires = "world_size")]
     rank: Option<u32>,
     /// Ranks on all hosts together
-    #[arg(long, value_name = "N", requires = "rank", value_parser = world_size())]
+    #[arg(long, value_name = "N", requires = "rank", value_parser = tree_size())]
     world_size: Option<u32>,
     /// Name of the world, the same for all ranks
     #[arg(long, value_name = "NAME", default_value = "bench", requires = "rank")]
     world: String,
+    #[command(flatten)]
+    terms: Terms,
+    /// A rank whose gradients take this much longer, like 3:20ms; no barriers hold the ranks together then
+    #[arg(long, value_name = "RANK:DELAY")]
+    straggler: Option<Straggler>,
     /// One JSON object a size instead of a table
     #[arg(long)]
     json: bool,
@@ -102,6 +110,9 @@ impl Bench {
 
 impl AllReduce {
     fn run(&self) -> Result<(), Failure> {
+        if let Some(straggler) = self.straggler {
+            straggler.check(self.world_size.unwrap_or(self.workers))?;
+        }
         let interrupt = Interrupt::watch()?;
         match (self.rank, self.world_size) {
             (Some(rank), Some(size)) => {
@@ -127,6 +138,8 @@ impl AllReduce {
             window: self.window,
             streams: self.streams,
             timeout: self.timeout,
+            terms: self.terms.clone(),
+            straggler: self.straggler,
         }
     }
 }

@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tributary::demo::{CheckLimits, TrainConfig, compare};
+use tributary::demo::{Check, CheckLimits, Run, TrainConfig, WorkerReport, compare, compare_quorum};
 use udp_io::Probability;
 
+use self::plan::Common;
 use self::progress::Progress;
 use self::results::Results;
 use crate::aggregator::Aggregator;
-use crate::args::{seconds, world_size};
+use crate::args::{PolicyArg, Straggler, seconds, world_size};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -25,6 +26,7 @@ use crate::interrupt::Interrupt;
 Examples:
   tributary demo
   tributary demo --workers 8 --loss 1%
+  tributary demo --straggler 3:20ms --policy quorum:3
   tributary demo --aggregator 10.0.0.1:4600 --out curves")]
 pub struct Demo {
     /// Worker processes, 1 to 64
@@ -48,6 +50,15 @@ pub struct Demo {
     /// How long an operation may make no progress, in seconds; ranks that start later are waited for 60 s
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     timeout: Duration,
+    /// When a sum is complete: all, or quorum:K[,GRACE_MS]: with K workers, when the others had some ms since the first
+    #[arg(long, value_name = "POLICY", default_value = "all")]
+    policy: PolicyArg,
+    /// A worker whose gradients take this much longer, like 3:20ms
+    #[arg(long, value_name = "RANK:DELAY")]
+    straggler: Option<Straggler>,
+    /// Under a quorum: what a sum does not hold of a worker is lost, instead of being added to its next
+    #[arg(long)]
+    no_feedback: bool,
     /// One JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -56,6 +67,9 @@ pub struct Demo {
 impl Demo {
     /// Trains, compares, reports. An error also when a check fails.
     pub fn run(&self) -> Result<(), Failure> {
+        if let Some(straggler) = self.straggler {
+            straggler.check(self.workers)?;
+        }
         let interrupt = Interrupt::watch()?;
         let curves = results::curves_file(self.out.as_deref())?;
         let aggregator = Aggregator::find(&self.aggregator, 1)?;
@@ -64,17 +78,19 @@ impl Demo {
             seed: self.seed,
             ..TrainConfig::default()
         };
-        let plans = plan::runs(self.loss, self.seed);
+        let plans = plan::runs(self.loss, self.seed, self.policy);
         let progress = Progress::new((plans.len() + 1) * train.epochs);
+        let common = Common {
+            workers: self.workers as usize,
+            aggregators: aggregator.addresses(),
+            train: &train,
+            timeout: self.timeout,
+            straggler: self.straggler,
+            feedback: !self.no_feedback,
+        };
         let mut runs = Vec::with_capacity(plans.len());
         for (index, plan) in plans.iter().enumerate() {
-            let setups = plan.setups(
-                index,
-                self.workers as usize,
-                aggregator.addresses(),
-                &train,
-                self.timeout,
-            );
+            let setups = plan.setups(index, &common);
             runs.push(training::together(
                 &plan.name,
                 &setups,
@@ -86,8 +102,14 @@ impl Demo {
         // Last, so that workers that cannot run are found soon.
         let single = training::alone(&train, &interrupt, &progress)?;
         progress.finish();
-        let checks = compare(&single, &runs, CheckLimits::for_epochs(train.epochs));
-        let results = Results { single, runs, checks };
+        let checks = self.checks(&single, &runs);
+        let slow = self.straggler.map(|straggler| straggler.rank as usize);
+        let results = Results {
+            single,
+            runs,
+            checks,
+            slow,
+        };
         results.write_curves(&curves)?;
         if self.json {
             results.print_json(&curves)?
@@ -95,5 +117,18 @@ impl Demo {
             results.print(&aggregator, &curves)?
         }
         results.verdict()
+    }
+
+    /// What the runs must show: under a quorum the first one's sums are over all, and the others are held against it.
+    fn checks(&self, single: &WorkerReport, runs: &[Run]) -> Vec<Check> {
+        let limits = CheckLimits::for_epochs(self.epochs as usize);
+        match runs.split_first() {
+            Some((whole, partial)) if self.policy.is_quorum() => {
+                let mut checks = compare(single, std::slice::from_ref(whole), limits);
+                checks.extend(compare_quorum(whole, partial, !self.no_feedback));
+                checks
+            }
+            _ => compare(single, runs, limits),
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use agg_worker::{Communicator, Config};
+use agg_worker::{Communicator, Config, Feedback};
 use serde::{Deserialize, Serialize};
 use tributary::demo::{
-    AllReduce, Traffic, TrainConfig, WorkerMessage, WorkerReport, initial_parameters, train,
+    AllReduce, Lateness, Traffic, TrainConfig, WorkerMessage, WorkerReport, initial_parameters, train,
 };
 use udp_io::{FaultConfig, Probability};
 
+use crate::args::Terms;
 use crate::child;
 use crate::failure::Failure;
 
@@ -32,16 +33,62 @@ pub struct Setup {
     pub loss: f64,
     /// How long to wait for the aggregator or another worker.
     pub timeout: Duration,
+    /// What the world asks of the aggregator.
+    pub terms: Terms,
+    /// Whether a worker keeps for the next sum what one does not hold.
+    pub feedback: bool,
 }
 
 /// The sum over the network.
-struct Network<'a>(&'a mut Communicator);
+enum Network<'a> {
+    /// Of all workers.
+    Whole(&'a mut Communicator),
+    /// Of a quorum.
+    Partial(Partial<'a>),
+}
+
+/// A worker under a quorum, which catches up as agg-worker has it when it was late.
+struct Partial<'a> {
+    world: &'a mut Communicator,
+    feedback: Feedback,
+    /// What sums do not hold is kept for the next.
+    keeps: bool,
+    late: bool,
+    lateness: Lateness,
+}
 
 impl AllReduce for Network<'_> {
     type Error = Failure;
 
     fn sum(&mut self, gradient: &mut [f32]) -> Result<(), Failure> {
-        Ok(self.0.all_reduce(gradient)?)
+        match self {
+            Self::Whole(world) => Ok(world.all_reduce(gradient)?),
+            Self::Partial(partial) => partial.sum(gradient),
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        matches!(self, Self::Partial(partial) if partial.late)
+    }
+}
+
+impl Partial<'_> {
+    fn sum(&mut self, gradient: &mut [f32]) -> Result<(), Failure> {
+        if self.feedback.len() != gradient.len() {
+            self.feedback = Feedback::new(gradient.len());
+        }
+        if !self.keeps {
+            self.feedback.reset();
+        }
+        self.lateness.gradients += u64::from(!self.late);
+        let contribution = self
+            .world
+            .all_reduce_with_feedback(gradient, &mut self.feedback)?;
+        self.late = contribution.was_late();
+        self.lateness.contributed += u64::from(!self.late);
+        self.lateness.chunks += contribution.chunks;
+        self.lateness.late_chunks += contribution.late;
+        Ok(())
     }
 }
 
@@ -51,23 +98,31 @@ pub fn run() -> Result<(), Failure> {
     let mut world = Communicator::connect(config(&setup))?;
     check_start(&mut world, &setup)?;
     let before = world.stats();
-    let outcome = train(
-        &setup.train,
-        setup.rank,
-        setup.workers,
-        &mut Network(&mut world),
-        |record| {
-            // A parent that listens no more ends this process by itself.
-            let _ = child::say(&WorkerMessage::Progress {
-                rank: setup.rank,
-                record: *record,
-            });
-        },
-    );
+    let mut network = match setup.terms.policy.is_quorum() {
+        false => Network::Whole(&mut world),
+        true => Network::Partial(Partial {
+            world: &mut world,
+            feedback: Feedback::new(0),
+            keeps: setup.feedback,
+            late: false,
+            lateness: Lateness::default(),
+        }),
+    };
+    let outcome = train(&setup.train, setup.rank, setup.workers, &mut network, |record| {
+        // A parent that listens no more ends this process by itself.
+        let _ = child::say(&WorkerMessage::Progress {
+            rank: setup.rank,
+            record: *record,
+        });
+    });
     let outcome = outcome.map_err(|error| Failure::Training {
         who: format!("worker {}", setup.rank),
         reason: error.to_string(),
     })?;
+    let lateness = match network {
+        Network::Whole(_) => None,
+        Network::Partial(partial) => Some(partial.lateness),
+    };
     let after = world.stats();
     let traffic = Traffic {
         packets_sent: after.packets_sent - before.packets_sent,
@@ -75,13 +130,16 @@ pub fn run() -> Result<(), Failure> {
         resends: after.resends - before.resends,
     };
     world.close()?;
-    let report = WorkerReport::new(setup.rank, setup.workers, &outcome, traffic);
+    let report = WorkerReport {
+        lateness,
+        ..WorkerReport::new(setup.rank, setup.workers, &outcome, traffic)
+    };
     child::say(&WorkerMessage::Report(report))
 }
 
 fn config(setup: &Setup) -> Config {
     let loss = Probability::new(setup.loss).unwrap_or_default();
-    Config {
+    setup.terms.apply(Config {
         timeout: setup.timeout,
         connect_timeout: setup.timeout,
         faults: FaultConfig {
@@ -91,7 +149,7 @@ fn config(setup: &Setup) -> Config {
         },
         aggregators: setup.aggregators.clone(),
         ..Config::new(setup.world.clone(), setup.rank as u32, setup.workers as u32)
-    }
+    })
 }
 
 /// Compares this worker's first parameters with rank 0's, to the last bit.

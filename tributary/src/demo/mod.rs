@@ -11,6 +11,7 @@
 mod check;
 mod digest;
 mod digits;
+mod lateness;
 mod matmul;
 mod mlp;
 mod optimiser;
@@ -21,14 +22,15 @@ mod stagger;
 mod table;
 mod train;
 
-pub use check::{Check, CheckLimits, compare};
+pub use check::{Check, CheckLimits, compare, compare_quorum};
 pub use digest::{ParameterDigest, ParseDigestError};
 pub use digits::{Digits, DigitsError, PIXELS, Split, shard};
+pub use lateness::render_lateness;
 pub use mlp::{Mlp, Scratch};
 pub use optimiser::Momentum;
 pub use plot::{PlotError, render_svg};
 pub use reduce::{AllReduce, NoReduce};
-pub use report::{GoodputSample, Run, Traffic, WorkerMessage, WorkerReport};
+pub use report::{GoodputSample, Lateness, Run, Traffic, WorkerMessage, WorkerReport};
 pub use stagger::Stagger;
 pub use table::{render_checks, render_counters, render_table};
 pub use train::{EpochRecord, StepRecord, TrainConfig, TrainError, TrainOutcome, initial_parameters, train};

@@ -25,6 +25,19 @@ pub enum WorkerMessage {
     Report(WorkerReport),
 }
 
+/// What a quorum did without: how much of a worker is in the sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Gradients that the worker made. It made none while it was behind.
+    pub gradients: u64,
+    /// All-reduces whose sum holds something of this worker.
+    pub contributed: u64,
+    /// Chunks summed.
+    pub chunks: u64,
+    /// Those whose sum does not hold this worker's values.
+    pub late_chunks: u64,
+}
+
 /// What the transport counted over the whole training. Zero for one process alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
@@ -66,6 +79,8 @@ pub struct WorkerReport {
     pub reduced_bytes: u64,
     /// What the transport counted.
     pub traffic: Traffic,
+    /// What a quorum did without; `None` where every sum held all.
+    pub lateness: Option<Lateness>,
     /// Seconds in gradients and optimiser.
     pub compute_seconds: f64,
     /// Seconds in all-reduces.
@@ -113,11 +128,17 @@ impl WorkerReport {
             all_reduces: outcome.steps.len() as u64,
             reduced_bytes: outcome.steps.len() as u64 * outcome.reduce_bytes,
             traffic,
+            lateness: None,
             compute_seconds: total(|step| step.compute_seconds),
             reduce_seconds: total(|step| step.reduce_seconds),
             wall_seconds: outcome.wall_seconds,
             goodput: goodput(&outcome.steps, outcome.reduce_bytes),
         }
+    }
+
+    /// Mean seconds of a step.
+    pub fn step_seconds(&self) -> f64 {
+        (self.compute_seconds + self.reduce_seconds) / self.all_reduces.max(1) as f64
     }
 
     /// Mean loss of an image over the last epoch.

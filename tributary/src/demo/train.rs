@@ -14,7 +14,7 @@ use super::stagger::Stagger;
 
 const WIDTHS: [usize; 4] = [PIXELS, 256, 256, CLASSES];
 
-/// What is trained and how; all workers of a job use the same, but for the stagger.
+/// What is trained and how; all workers of a job use the same, but for the delays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
     /// Passes over the training images.
@@ -29,6 +29,8 @@ pub struct TrainConfig {
     pub seed: u64,
     /// Delays that force another arrival order; they change no result.
     pub stagger: Option<Stagger>,
+    /// What each of this worker's gradients takes longer than it must.
+    pub delay: Duration,
 }
 
 impl Default for TrainConfig {
@@ -42,6 +44,7 @@ impl Default for TrainConfig {
             momentum: 0.9,
             seed: 1,
             stagger: None,
+            delay: Duration::ZERO,
         }
     }
 }
@@ -234,7 +237,12 @@ impl<'a> Worker<'a> {
     ) -> Result<f32, TrainError<R::Error>> {
         let step = self.steps.len() as u64;
         let started = Instant::now();
-        self.local_gradient(batch);
+        if all_reduce.is_behind() {
+            self.gradient.fill(0.0);
+        } else {
+            self.local_gradient(batch);
+            std::thread::sleep(self.config.delay);
+        }
         let mut compute = started.elapsed();
 
         if let Some(stagger) = &self.config.stagger {

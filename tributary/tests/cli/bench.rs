@@ -90,3 +90,76 @@ fn a_table_for_people() {
 fn a_world_name_is_for_ranks() {
     assert!(fail(&["bench", "allreduce", "--world", "mine"], 2).contains("--rank"));
 }
+
+#[test]
+fn sums_under_a_quorum_are_some_ranks_gradients_each_once() {
+    let line = "--workers 4 --bytes 4,4k,1MiB --iterations 30 --policy quorum:3,1 --straggler 3:10ms --loss 1% --lanes 256";
+    let reports = reports(&line.split(' ').collect::<Vec<_>>());
+    for report in &reports {
+        assert_eq!(
+            (&report["policy"], &report["straggler"]),
+            (&"quorum:3,1".into(), &"3:10ms".into())
+        );
+        let ranks = report["per_rank"].as_array().unwrap();
+        assert_eq!((ranks.len(), &report["lost"]), (4, &Value::Array(Vec::new())));
+        for rank in ranks {
+            let number = |name: &str| rank[name].as_u64().unwrap();
+            assert_eq!(number("operations"), 30);
+            assert!(
+                number("late_operations") <= 30 && number("late_chunks") <= number("chunks"),
+                "{rank}"
+            );
+            assert!(
+                rank["stalled_seconds"].as_f64() <= rank["busy_seconds"].as_f64(),
+                "{rank}"
+            );
+        }
+        assert_eq!(ranks[3]["punctual"], false);
+        assert!(report["punctual_stalled_share"].as_f64() <= Some(1.0));
+    }
+    let straggler = &reports[2]["per_rank"][3];
+    assert!(
+        straggler["late_chunks"].as_u64() > Some(0),
+        "10 ms behind, and never late: {straggler}"
+    );
+}
+
+#[test]
+fn all_wait_for_the_straggler_without_a_quorum() {
+    let line = "--workers 2 --bytes 4k --iterations 10 --straggler 1:10ms";
+    let reports = reports(&line.split(' ').collect::<Vec<_>>());
+    assert!(
+        reports[0]["punctual_median_seconds"].as_f64() >= Some(0.01),
+        "{}",
+        reports[0]
+    );
+    assert_eq!(reports[0]["per_rank"][1]["late_operations"], 0);
+    let text = succeed(&[
+        "bench",
+        "allreduce",
+        "--workers",
+        "2",
+        "--bytes",
+        "4",
+        "--iterations",
+        "2",
+        "--straggler",
+        "1:1ms",
+    ]);
+    assert!(
+        text.contains("straggler 1:1ms") && text.contains("punctual ranks"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_no_world_can_have_is_refused_with_the_numbers() {
+    let bench = ["bench", "allreduce", "--workers", "2", "--bytes", "4"];
+    let refused = |more: &[&str], status| fail(&[&bench[..], more].concat(), status);
+    assert!(refused(&["--straggler", "2:1ms"], 1).contains("the ranks are 0 to 1"));
+    assert!(refused(&["--straggler", "soon"], 2).contains("3:20ms"));
+    assert!(refused(&["--policy", "quorum:3"], 1).contains("quorum of 3 of 2 ranks"));
+    assert!(refused(&["--policy", "most"], 2).contains("quorum:K,GRACE_MS"));
+    assert!(refused(&["--weight", "0"], 2).contains("1..=1000"));
+    assert!(refused(&["--history", "much"], 2).contains("MiB"));
+}

@@ -100,6 +100,41 @@ fn a_killed_rank_is_named_by_the_others_in_time() {
 }
 
 #[test]
+fn a_world_that_may_shrink_goes_on_without_a_killed_rank() {
+    let server = serve();
+    // Long enough for the aggregator to give the rank up.
+    let more = [
+        "--on-lost",
+        "shrink",
+        "--bytes",
+        "4k",
+        "--iterations",
+        "10000",
+        "--json",
+    ];
+    let ranks = ["0", "1", "2"].map(|number| rank(&server, number, "3", &more));
+    let status = || crate::support::succeed(&["status", "--aggregator", &server.control]);
+    wait_for(status, |text| text.contains("slots completed"));
+    let [first, second, third] = ranks;
+    third.signal(Signal::KILL);
+    for (number, outcome) in [first, second].map(Running::end).into_iter().enumerate() {
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("lost: rank 2; going on with 2 ranks"),
+            "{outcome:?}"
+        );
+        let report: serde_json::Value = match number {
+            0 => serde_json::from_str(&outcome.stdout).unwrap(),
+            _ => continue,
+        };
+        assert_eq!(
+            (&report["lost"][0], report["per_rank"].as_array().unwrap().len()),
+            (&2.into(), 2)
+        );
+    }
+}
+
+#[test]
 fn a_killed_aggregator_is_named_in_time() {
     let server = serve();
     let ranks = busy(&server, 2);

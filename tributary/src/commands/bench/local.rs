@@ -33,6 +33,10 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
                 begun = process_time();
                 Ok(())
             }
+            Message::Lost { lost, left } => {
+                Show::lost(&lost, left);
+                Ok(())
+            }
             Message::Size(mut report) => {
                 let used = process_time().saturating_sub(begun).as_secs_f64();
                 let each = used / f64::from(report.iterations.max(1));

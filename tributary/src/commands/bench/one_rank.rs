@@ -20,8 +20,12 @@ pub fn run(setup: Setup, interrupt: &Interrupt, json: bool) -> Result<(), Failur
         let mut show = Show::new(json, setup.aggregators.join(", "));
         let go_on = || interrupted.check();
         measure(&setup, go_on, |message| match message {
-            Message::Size(report) if setup.rank == 0 => show.report(&report),
-            Message::Size(_) | Message::Timing => Ok(()),
+            Message::Size(report) => show.report(&report),
+            Message::Timing => Ok(()),
+            Message::Lost { lost, left } => {
+                Show::lost(&lost, left);
+                Ok(())
+            }
         })
     });
     let measuring = measuring.map_err(Failure::io("start a thread"))?;

@@ -1,6 +1,6 @@
 //! Shows figures as they come.
 
-use crate::bench::{SizeReport, about, header, row};
+use crate::bench::{SizeReport, about, details, header, row};
 use crate::failure::Failure;
 use crate::output;
 
@@ -23,6 +23,15 @@ impl Show {
         }
     }
 
+    /// Says that ranks were lost.
+    pub fn lost(lost: &[u32], left: u32) {
+        let ranks: Vec<_> = lost.iter().map(u32::to_string).collect();
+        output::note(&format!(
+            "lost: rank {}; going on with {left} ranks",
+            ranks.join(", ")
+        ));
+    }
+
     /// Shows one size.
     pub fn report(&mut self, report: &SizeReport) -> Result<(), Failure> {
         if self.json {
@@ -36,6 +45,7 @@ impl Show {
             output::line(&format!("{}\n\n{}", about(report, &self.aggregator), header()))?;
             self.begun = true;
         }
-        output::line(&row(report))
+        output::line(&row(report))?;
+        details(report).iter().try_for_each(|line| output::line(line))
     }
 }

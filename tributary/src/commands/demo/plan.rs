@@ -5,6 +5,7 @@ use std::time::Duration;
 use tributary::demo::{Stagger, TrainConfig};
 use udp_io::Probability;
 
+use crate::args::{PolicyArg, Straggler, Terms};
 use crate::commands::demo_worker::Setup;
 
 /// Longer than a step's gradient takes, so that delays decide who is last.
@@ -15,55 +16,91 @@ const LONGEST_DELAY: Duration = Duration::from_millis(4);
 pub struct Plan {
     /// What sets it apart.
     pub name: String,
-    /// Delays that force anreordered of arrival.
+    /// Delays that force another order of arrival.
     pub stagger: Option<Stagger>,
     /// Share of packets lost.
     pub loss: Probability,
+    /// When a sum is complete.
+    pub policy: PolicyArg,
 }
 
-/// A run, another with a different order of arrival, and, where packets are lost, one without loss.
-pub fn runs(loss: Probability, seed: u64) -> Vec<Plan> {
+/// What all trainings have in common.
+#[derive(Debug, Clone)]
+pub struct Common<'a> {
+    /// Worker processes.
+    pub workers: usize,
+    /// Where they register.
+    pub aggregators: &'a [String],
+    /// What they train.
+    pub train: &'a TrainConfig,
+    /// How long to wait for the aggregator or another worker.
+    pub timeout: Duration,
+    /// A worker whose gradients take longer.
+    pub straggler: Option<Straggler>,
+    /// Whether a worker keeps for the next sum what one does not hold.
+    pub feedback: bool,
+}
+
+/// A run, another with a different order of arrival, and, where packets are lost, one without loss. Under a quorum, one whose
+/// sums wait for all before them.
+pub fn runs(loss: Probability, seed: u64, policy: PolicyArg) -> Vec<Plan> {
     let stagger = Some(Stagger {
         longest: LONGEST_DELAY,
         seed: seed.wrapping_add(1),
     });
-    let plan = |name: String, stagger, loss| Plan { name, stagger, loss };
+    let plan = |name: String, stagger, loss, policy| Plan {
+        name,
+        stagger,
+        loss,
+        policy,
+    };
+    if policy.is_quorum() {
+        return vec![
+            plan("all".to_owned(), None, loss, PolicyArg::All),
+            plan("quorum".to_owned(), None, loss, policy),
+            plan("quorum reordered".to_owned(), stagger, loss, policy),
+        ];
+    }
     if loss == Probability::NEVER {
         return vec![
-            plan("first run".to_owned(), None, loss),
-            plan("reordered".to_owned(), stagger, loss),
+            plan("first run".to_owned(), None, loss, policy),
+            plan("reordered".to_owned(), stagger, loss, policy),
         ];
     }
     vec![
-        plan(format!("{loss} loss"), None, loss),
-        plan(format!("{loss} loss reordered"), stagger, loss),
-        plan("no loss".to_owned(), None, Probability::NEVER),
+        plan(format!("{loss} loss"), None, loss, policy),
+        plan(format!("{loss} loss reordered"), stagger, loss, policy),
+        plan("no loss".to_owned(), None, Probability::NEVER, policy),
     ]
 }
 
 impl Plan {
     /// What each worker is told; each run is a world of its own.
-    pub fn setups(
-        &self,
-        index: usize,
-        workers: usize,
-        aggregators: &[String],
-        train: &TrainConfig,
-        timeout: Duration,
-    ) -> Vec<Setup> {
-        let setup = |rank| Setup {
-            rank,
-            workers,
-            world: format!("demo-{}-{index}", std::process::id()),
-            aggregators: aggregators.to_vec(),
-            train: TrainConfig {
-                stagger: self.stagger,
-                ..train.clone()
-            },
-            loss: self.loss.get(),
-            timeout,
+    pub fn setups(&self, index: usize, common: &Common<'_>) -> Vec<Setup> {
+        let setup = |rank| {
+            let slow = common
+                .straggler
+                .filter(|straggler| straggler.rank as usize == rank);
+            Setup {
+                rank,
+                workers: common.workers,
+                world: format!("demo-{}-{index}", std::process::id()),
+                aggregators: common.aggregators.to_vec(),
+                train: TrainConfig {
+                    stagger: self.stagger,
+                    delay: slow.map_or(Duration::ZERO, |straggler| straggler.delay),
+                    ..common.train.clone()
+                },
+                loss: self.loss.get(),
+                timeout: common.timeout,
+                terms: Terms {
+                    policy: self.policy,
+                    ..Terms::default()
+                },
+                feedback: common.feedback,
+            }
         };
-        (0..workers).map(setup).collect()
+        (0..common.workers).map(setup).collect()
     }
 }
 
@@ -71,14 +108,25 @@ impl Plan {
 mod tests {
     use super::*;
 
+    fn common<'a>(train: &'a TrainConfig, aggregators: &'a [String]) -> Common<'a> {
+        Common {
+            workers: 2,
+            aggregators,
+            train,
+            timeout: Duration::ZERO,
+            straggler: "1:20ms".parse().ok(),
+            feedback: true,
+        }
+    }
+
     #[test]
     fn loss_is_compared_with_a_run_without() {
         assert!(
-            runs(Probability::NEVER, 1)
+            runs(Probability::NEVER, 1, PolicyArg::All)
                 .iter()
                 .all(|plan| plan.loss == Probability::NEVER)
         );
-        let lossy = runs("2%".parse().unwrap(), 1);
+        let lossy = runs("2%".parse().unwrap(), 1, PolicyArg::All);
         assert_eq!(lossy[1].name, "2% loss reordered");
         assert_eq!(
             lossy
@@ -91,16 +139,25 @@ mod tests {
     }
 
     #[test]
+    fn a_quorum_is_compared_with_sums_over_all_and_the_same_straggler() {
+        let plans = runs(Probability::NEVER, 1, "quorum:1".parse().unwrap());
+        let quorums: Vec<_> = plans.iter().map(|plan| plan.policy.is_quorum()).collect();
+        assert_eq!(quorums, [false, true, true]);
+        let train = TrainConfig::default();
+        for (index, plan) in plans.iter().enumerate() {
+            let setups = plan.setups(index, &common(&train, &[]));
+            let delays = setups.iter().map(|setup| setup.train.delay.as_millis());
+            assert!(delays.eq([0, 20]));
+            assert_eq!(setups[0].terms.policy, plan.policy);
+        }
+    }
+
+    #[test]
     fn every_run_is_a_world_of_its_own() {
-        let plans = runs(Probability::NEVER, 1);
+        let plans = runs(Probability::NEVER, 1, PolicyArg::All);
+        let train = TrainConfig::default();
         let world = |index: usize| {
-            let setups = plans[index].setups(
-                index,
-                2,
-                &["a:1".to_owned()],
-                &TrainConfig::default(),
-                Duration::ZERO,
-            );
+            let setups = plans[index].setups(index, &common(&train, &["a:1".to_owned()]));
             assert_eq!(setups[0].world, setups[1].world);
             setups[1].world.clone()
         };

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tributary::demo::{Check, Run, WorkerReport, render_checks, render_counters, render_svg, render_table};
+use tributary::demo::{
+    Check, Run, WorkerReport, render_checks, render_counters, render_lateness, render_svg, render_table,
+};
 
 use crate::aggregator::Aggregator;
 use crate::failure::Failure;
@@ -19,6 +21,8 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// What must hold.
     pub checks: Vec<Check>,
+    /// The worker that is slow on purpose.
+    pub slow: Option<usize>,
 }
 
 /// The file for the curves, made before the training: a place that cannot be written to should not cost a training.
@@ -57,15 +61,30 @@ impl Results {
         } = self.single;
         output::line(&format!(
             "{workers} worker processes, aggregator {place} {}\neach run: {all_reduces} all-reduces of {:.1} kB, {:.1} MB \
-             a worker\n\n{}\n\nwhat the aggregator counted\n{}\n\n{}\n\ncurves: {}",
+             a worker\n\n{}\n\nwhat the aggregator counted\n{}\n\n{}{}\n\ncurves: {}",
             aggregator.address(),
             reduced_bytes as f64 / all_reduces.max(1) as f64 / 1e3,
             reduced_bytes as f64 / 1e6,
             render_table(&self.single, &self.runs),
             render_counters(&self.runs),
+            self.lateness(),
             render_checks(&self.checks),
             curves.display()
         ))
+    }
+
+    /// What a quorum and a straggler do, and a blank line; nothing where there are none.
+    fn lateness(&self) -> String {
+        let quorum = self.runs.iter().flat_map(|run| &run.workers);
+        let quorum = quorum.clone().any(|worker| worker.lateness.is_some());
+        let note = match (quorum, self.slow) {
+            (false, None) => return String::new(),
+            (false, Some(_)) => "",
+            (true, _) => {
+                "\nunder a quorum another order of arrival gives other bits, but the same ones to every worker"
+            }
+        };
+        format!("{}{note}\n\n", render_lateness(&self.runs, self.slow))
     }
 
     /// One JSON object.
