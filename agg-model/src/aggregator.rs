@@ -152,8 +152,8 @@ impl ModelAggregator {
             Err(verdict) => return verdict,
         };
         let effect = match valid.sender.clone() {
-            Some(sender) => self.from_member(&valid, &sender, now),
-            None => self.from_parent(&valid, now),
+            Some(sender) => self.take_from_member(&valid, &sender, now),
+            None => self.take_from_parent(&valid, now),
         };
         let (counter, send) = match effect {
             Effect::Quiet(counter) => (counter, None),
@@ -171,7 +171,7 @@ impl ModelAggregator {
     }
 
     /// What a member sent.
-    fn from_member(&mut self, valid: &Valid, sender: &BTreeSet<u8>, now: u64) -> Effect {
+    fn take_from_member(&mut self, valid: &Valid, sender: &BTreeSet<u8>, now: u64) -> Effect {
         let packet = &valid.packet;
         // R-QUORUM-2
         for ((key, slot, _), generation) in &mut self.generations {
@@ -217,7 +217,7 @@ impl ModelAggregator {
     }
 
     /// What the parent sent: R-LEAF-3 to R-LEAF-5.
-    fn from_parent(&mut self, valid: &Valid, now: u64) -> Effect {
+    fn take_from_parent(&mut self, valid: &Valid, now: u64) -> Effect {
         let packet = &valid.packet;
         let place = self.place(packet);
         let job = &self.jobs[&packet.key];

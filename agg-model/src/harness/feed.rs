@@ -190,7 +190,13 @@ impl Feed {
             match kind % 4 {
                 0 => Values::I32(self.random.integers(elements)),
                 1 => Values::F32(self.random.floats(elements, -60, 60)),
-                2 => Values::Feedback(self.random.floats(elements, -60, 60), vec![9.0; elements]),
+                2 => {
+                    let mut values = self.random.floats(elements, -60, 60);
+                    if self.random.permille(200) {
+                        values[self.random.below(elements as u64) as usize] = f32::NAN;
+                    }
+                    Values::Feedback(values, vec![9.0; elements])
+                }
                 _ => Values::Barrier,
             },
             self.now,

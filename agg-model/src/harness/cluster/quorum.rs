@@ -158,11 +158,11 @@ impl Cluster {
         let mut first_chunk = self.site.first_chunk;
         for operation in 0..self.longest() {
             let (headers, blocks) = self.chunks_of(operation);
-            for at in 0..elements {
+            for (at, balance) in balance.iter_mut().enumerate() {
                 let (block, lane) = (at / self.site.lanes, at % self.site.lanes);
                 let (result, _) = self.result(first_chunk + headers + block as u64);
                 let sum = result.values(self.site.lanes).expect("a chunk")[lane];
-                balance[at] -= ModelSum::exact(sum, result.scale, workers);
+                *balance -= ModelSum::exact(sum, result.scale, workers);
             }
             first_chunk += headers + blocks;
         }

@@ -36,7 +36,10 @@ impl Watch {
     /// The number of the first chunk after the operation that ended without a result and began with `base` (R-REFORM-3).
     pub(super) fn after(&self, base: u64, next_chunk: u64) -> u64 {
         let pair = 2 * self.window();
-        (base..).step_by(pair as usize).find(|chunk| *chunk >= next_chunk).unwrap_or(base)
+        (base..)
+            .step_by(pair as usize)
+            .find(|chunk| *chunk >= next_chunk)
+            .unwrap_or(base)
     }
 
     /// Whether the last operation ended without a result.
