@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use agg_core::slot::Head;
 use agg_core::wire::{Header, packet_len};
 use agg_core::{
-    Aggregator, Counter, Job, JobConfig, Lanes, Member as JobMember, MemberSet, Parent, Policy, Verdict,
+    Aggregator, Counter, Job, JobConfig, Lanes, Member as JobMember, MemberSet, Parent, Policy, Round,
+    Verdict,
 };
 
 use crate::member::KEY;
@@ -78,6 +79,21 @@ enum Slots {
     Mutant(Vec<Generation>),
 }
 
+/// What a generation of a slot holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// Its round.
+    pub round: Round,
+    /// Its operation.
+    pub op_seq: u32,
+    /// The members whose values it holds.
+    pub set: MemberSet,
+    /// Those that need it no more (R-QUORUM-2).
+    pub past: MemberSet,
+    /// Nothing is waited for.
+    pub complete: bool,
+}
+
 /// What an aggregator did.
 #[derive(Debug, Default)]
 pub struct Handled {
@@ -120,39 +136,39 @@ impl Node {
         self.number
     }
 
-    /// How many workers its members stand for.
-    pub fn workers(&self) -> u32 {
-        self.workers
-    }
-
     /// What it knows of the job.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The generations of a slot, where they are real ones that were used.
-    pub fn used(&self, slot: u16) -> impl Iterator<Item = &Head> {
-        let heads = match &self.slots {
-            Slots::Real { heads, .. } => heads.as_slice(),
-            Slots::Mutant(_) => &[],
-        };
-        let generations = usize::from(self.job.generations);
-        let heads = heads
-            .iter()
-            .skip(usize::from(slot) * generations)
-            .take(generations);
-        heads.filter(|head| **head != Head::VACANT)
+    /// What the generations of a slot hold that were used.
+    pub fn used(&self, slot: u16) -> impl Iterator<Item = Held> {
+        let generations = self.job.generations;
+        (0..generations).filter_map(move |generation| self.held_in(slot, usize::from(generation)))
     }
 
-    /// What the real one holds for the slot and round of a packet, if it was ever used.
-    pub fn held(&self, packet: &Header) -> Option<&Head> {
-        let Slots::Real { heads, .. } = &self.slots else {
-            return None;
+    /// What is held for the slot and round of a packet, if the generation was ever used.
+    pub fn held(&self, packet: &Header) -> Option<Held> {
+        self.held_in(packet.slot, packet.round.generation(self.job.generations))
+    }
+
+    fn held_in(&self, slot: u16, generation: usize) -> Option<Held> {
+        let index = usize::from(slot) * usize::from(self.job.generations) + generation;
+        let heads = match &self.slots {
+            Slots::Real { heads, .. } => heads,
+            Slots::Mutant(generations) => return generations[index].held(),
         };
-        let generations = self.job.generations;
-        let index =
-            usize::from(packet.slot) * usize::from(generations) + packet.round.generation(generations);
-        Some(&heads[index]).filter(|head| **head != Head::VACANT)
+        let head = Some(&heads[index]).filter(|head| **head != Head::VACANT)?;
+        let header = head.result(KEY, self.job.epoch, slot);
+        // A leaf's generation that is full stands for the workers below it, a complete one for those of the whole job.
+        let full = self.job.parent.is_some() && header.workers == self.workers;
+        Some(Held {
+            round: header.round,
+            op_seq: header.op_seq,
+            set: header.set,
+            past: head.held_back(&header, self.job.epoch).set,
+            complete: head.waiting().is_none() && !full,
+        })
     }
 
     /// The aggregator after an event, and what it did.

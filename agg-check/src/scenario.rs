@@ -4,7 +4,7 @@
 use agg_core::round::GENERATIONS;
 use agg_core::{MemberSet, Policy};
 
-use crate::mutation::Mutation;
+use crate::mutation::{AggregatorMutation, Mutation};
 use crate::topology::Topology;
 use crate::values::Step;
 
@@ -192,7 +192,10 @@ impl Scenario {
 
     /// Whether packets that can do nothing any more are taken out of the network (see [`crate::dead`]).
     pub fn forgets_dead(&self) -> bool {
-        let plain = self.mutation.is_none() && self.pace == Pace::Prompt && !self.reflects;
+        let faithful = Mutation::Aggregator(AggregatorMutation::Faithful);
+        let plain = self.mutation.is_none_or(|mutation| mutation == faithful)
+            && self.pace == Pace::Prompt
+            && !self.reflects;
         plain && self.disagrees.is_none() && !self.remembers_dead
     }
 
