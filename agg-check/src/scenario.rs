@@ -127,6 +127,14 @@ impl Scenario {
         }
     }
 
+    /// The same; this worker dies at any moment, and the survivors re-form as `topology`.
+    pub fn shrinking(self, worker: usize, topology: Topology) -> Self {
+        Self {
+            trouble: Trouble::Shrink(worker),
+            ..self.reforming(topology)
+        }
+    }
+
     /// The same with slots that are let go with `members`, and so many generations.
     pub fn quorum(self, members: u8, grace: u64, generations: u16) -> Self {
         Self {
