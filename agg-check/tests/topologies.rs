@@ -42,7 +42,7 @@ fn two_levels() {
 #[ignore = "minutes"]
 fn two_levels_two_slots() {
     check(given::two_small_leaves(4), &LEAF);
-    check(troubled(given::two_small_leaves(2), Trouble::Reform), &LEAF);
+    check(troubled(given::two_small_leaves(3), Trouble::Reform), &LEAF);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn workers_get_other_numbers() {
 
 #[test]
 fn a_tree_starts_again() {
-    for scenario in [given::two_leaves(), given::floats_over_leaves()] {
+    for scenario in [given::two_leaves(), given::floats_over_leaves(), given::two_small_leaves(2)] {
         let reached = [&LEAF[..], &RESTORED].concat();
         check(troubled(scenario, Trouble::Reform), &reached);
     }
