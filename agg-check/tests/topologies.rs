@@ -68,7 +68,11 @@ fn workers_get_other_numbers() {
 
 #[test]
 fn a_tree_starts_again() {
-    for scenario in [given::two_leaves(), given::floats_over_leaves(), given::two_small_leaves(2)] {
+    for scenario in [
+        given::two_leaves(),
+        given::floats_over_leaves(),
+        given::two_small_leaves(2),
+    ] {
         let reached = [&LEAF[..], &RESTORED].concat();
         check(troubled(scenario, Trouble::Reform), &reached);
     }
