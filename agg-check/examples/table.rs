@@ -80,6 +80,7 @@ fn deaths() -> Vec<Scenario> {
         }
     }
     scenarios.push(troubled(given::short_operations(4), Trouble::Shrink(0)));
+    scenarios.push(given::death_at_a_leaf());
     scenarios
 }
 
@@ -93,5 +94,12 @@ fn quorums() -> Vec<Scenario> {
             Trouble::Exclude(2),
         ));
     }
+    scenarios.extend([2, 4].map(given::quorum_and_barrier));
+    scenarios.push(troubled(given::quorum_and_barrier(2), Trouble::Exclude(2)));
+    scenarios.extend([
+        given::quorum_two_slots(1),
+        given::quorum_two_slots(2),
+        given::quorum_batched(),
+    ]);
     scenarios
 }

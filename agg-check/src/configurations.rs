@@ -201,6 +201,37 @@ pub fn short_operations_two_slots(members: usize) -> Scenario {
     Scenario::new(&name, members, 2, script)
 }
 
+/// Short operations over two leaves, one of which loses a worker.
+pub fn death_at_a_leaf() -> Scenario {
+    let script = short_operations(3).script;
+    Scenario::new(
+        "2 + 1 workers at leaves, W=1, short operations, one dies",
+        3,
+        1,
+        script,
+    )
+    .over(Topology::tree(&[], &[&[0, 1], &[2]]))
+    .shrinking(0, Topology::tree(&[], &[&[1], &[2]]))
+}
+
+/// Two of three let a slot go, but not that of the barrier between two sums.
+pub fn quorum_and_barrier(generations: u16) -> Scenario {
+    let script = vec![Step::f32(1), BARRIER, Step::f32(1)];
+    let name = format!("2 of 3 workers, W=1, f32 (1), barrier, f32 (1), G={generations}");
+    Scenario::new(&name, 3, 1, script).quorum(2, 0, generations)
+}
+
+/// Two of three let a slot go; two slots.
+pub fn quorum_two_slots(blocks: usize) -> Scenario {
+    let name = format!("2 of 3 workers, W=2, f32 ({blocks}), G=2");
+    Scenario::new(&name, 3, 2, vec![Step::f32(blocks)]).quorum(2, 0, 2)
+}
+
+/// Results come before hosts have sent.
+pub fn quorum_batched() -> Scenario {
+    named(quorum(1, 0, 2), ", batched").batched()
+}
+
 /// Two of three let a slot go.
 pub fn quorum(blocks: usize, grace: u64, generations: u16) -> Scenario {
     let grace_name = if grace > 0 { ", grace" } else { "" };

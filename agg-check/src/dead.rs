@@ -5,12 +5,11 @@
 //! ([`crate::world::World::verify_dead`]): on every state of that party that was found, a packet that the rules call
 //! dead changes nothing and brings nothing new, and on every state that follows it is called dead again.
 
-use agg_core::slot::Head;
+use agg_core::Epoch;
 use agg_core::wire::{Flags, Header, Kind, Refusal};
-use agg_core::{Epoch, Job};
 
-use crate::member::{KEY, Member};
-use crate::node::Node;
+use crate::member::Member;
+use crate::node::{Held, Node};
 
 /// Whether a packet from an aggregator is dead to a member: of an older epoch, or of a round that it has the result
 /// of. A Want of just that round is alive, for it is answered, and so is one of a higher epoch, which moves the member.
@@ -52,21 +51,16 @@ pub fn to_node(header: &Header, node: &Node, sender: Option<u8>) -> bool {
     let Some(held) = node.held(header) else {
         return false;
     };
-    let past = |head: &Head| {
-        let round = result(head, job, header.slot).round;
-        !header.round.is_after(round) || head.held_back(header, job.epoch).set.contains(sender)
-    };
     let quorum = job.policy.keeps_history();
+    let past = |held: Held| !header.round.is_after(held.round) || held.past.contains(sender);
     if quorum && !node.used(header.slot).all(past) {
         return false;
     }
-    let is = result(held, job, header.slot);
     let first_send = !header.flags.has(Flags::RESEND) && !header.flags.has(Flags::RESULT);
     // After a death a chunk can be of another operation than in another history.
-    let same = is.op_seq == header.op_seq;
-    let merged = !quorum && same && first_send && is.set.contains(sender);
-    is.round.is_after(header.round)
-        || (is.round == header.round && (is_complete(held, node, header.slot) || merged))
+    let same = held.op_seq == header.op_seq;
+    let merged = !quorum && same && first_send && held.set.contains(sender);
+    held.round.is_after(header.round) || (held.round == header.round && (held.complete || merged))
 }
 
 /// Whether a packet of the parent is dead to a leaf: of another epoch or an older round, or the result of a generation that is
@@ -81,18 +75,7 @@ pub fn to_leaf(header: &Header, node: &Node) -> bool {
         return header.epoch <= parent.epoch;
     }
     node.held(header).is_some_and(|held| {
-        let round = result(held, job, header.slot).round;
-        let complete = header.kind == Kind::Data && is_complete(held, node, header.slot);
-        round.is_after(header.round) || (round == header.round && complete)
+        let complete = header.kind == Kind::Data && held.complete;
+        held.round.is_after(header.round) || (held.round == header.round && complete)
     })
-}
-
-fn result(head: &Head, job: &Job, slot: u16) -> Header {
-    head.result(KEY, job.epoch, slot)
-}
-
-/// A leaf's generation that is full stands for the workers below it, one that is complete for those of the whole job.
-fn is_complete(head: &Head, node: &Node, slot: u16) -> bool {
-    let header = result(head, node.job(), slot);
-    head.waiting().is_none() && (node.job().parent.is_none() || header.workers != node.workers())
 }

@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
+use crate::engine::LATE;
 use crate::member::Event;
-use crate::node::LATE;
 use crate::packets::PacketId;
 use crate::parties::Parties;
 use crate::scenario::{Pace, Trouble};

@@ -7,6 +7,7 @@
 
 pub mod configurations;
 pub mod dead;
+pub mod engine;
 pub mod explore;
 pub mod fair;
 pub mod interner;

@@ -7,10 +7,10 @@ use agg_core::Policy;
 use agg_core::wire::Flags;
 use stateright::{Model, Property};
 
+use crate::engine::{self, LATE};
 use crate::fair::{self, Ending};
 use crate::member::Event;
 use crate::network::{ClassId, Network};
-use crate::node::{self, LATE};
 use crate::packets::PacketId;
 use crate::parties::{Parties, Stage};
 use crate::scenario::{Pace, Scenario, Trouble};
@@ -233,7 +233,7 @@ impl Model for TributaryModel {
             let instants = match self.world.packets.packet(first).to {
                 Party::Worker(number) if !members[number].is_acting() => 0,
                 Party::Worker(_) => 1,
-                Party::Node(_) => node::instants(scenario.policy),
+                Party::Node(_) => engine::instants(scenario.policy),
             };
             actions.extend((0..instants).map(|instant| Action::Deliver(packet, instant)));
         }

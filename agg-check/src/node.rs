@@ -1,54 +1,18 @@
 //! An aggregator: the real one, or one whose slots break a rule on purpose.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Mutex;
 
 use agg_core::slot::Head;
 use agg_core::wire::{Header, packet_len};
-use agg_core::{
-    Aggregator, Counter, Job, JobConfig, Lanes, Member as JobMember, MemberSet, Parent, Policy, Verdict,
-};
+use agg_core::{Counter, Job, MemberSet, Round, Verdict};
 
+use crate::engine::{Engine, INSTANTS};
 use crate::member::KEY;
 use crate::mutation::Generation;
 use crate::network::Packet;
 use crate::scenario::Scenario;
 use crate::topology::Party;
 use crate::values::LANES;
-
-/// When a packet arrives: what decides whether its slot is silent (R-SLOT-4, R-LEAF-2) and, under a quorum, whether the
-/// grace is over (R-QUORUM-1). Heads are kept as if all their times were 0, so that every combination can be had at
-/// any arrival.
-#[derive(Clone, Copy, Debug)]
-pub struct Instant {
-    now: u64,
-    grace: u64,
-}
-
-/// The slot is silent and young; neither; silent; young. Where the grace is 0, no slot is young.
-pub const INSTANTS: [Instant; 4] = [
-    Instant { now: 0, grace: 10 },
-    Instant {
-        now: 1 << 41,
-        grace: 10,
-    },
-    Instant { now: 100, grace: 10 },
-    Instant {
-        now: 1 << 30,
-        grace: 1 << 40,
-    },
-];
-
-/// That at which whatever waits for time to pass has waited: a fair schedule is slow.
-pub const LATE: usize = 1;
-
-/// How many of them make a difference.
-pub fn instants(policy: Policy) -> usize {
-    match policy {
-        Policy::Quorum { grace, .. } if grace > 0 => INSTANTS.len(),
-        _ => 2,
-    }
-}
 
 /// What happens to an aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -76,6 +40,21 @@ pub struct Node {
 enum Slots {
     Real { heads: Vec<Head>, values: Vec<i32> },
     Mutant(Vec<Generation>),
+}
+
+/// What a generation of a slot holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// Its round.
+    pub round: Round,
+    /// Its operation.
+    pub op_seq: u32,
+    /// The members whose values it holds.
+    pub set: MemberSet,
+    /// Those that need it no more (R-QUORUM-2).
+    pub past: MemberSet,
+    /// Nothing is waited for.
+    pub complete: bool,
 }
 
 /// What an aggregator did.
@@ -120,39 +99,39 @@ impl Node {
         self.number
     }
 
-    /// How many workers its members stand for.
-    pub fn workers(&self) -> u32 {
-        self.workers
-    }
-
     /// What it knows of the job.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The generations of a slot, where they are real ones that were used.
-    pub fn used(&self, slot: u16) -> impl Iterator<Item = &Head> {
-        let heads = match &self.slots {
-            Slots::Real { heads, .. } => heads.as_slice(),
-            Slots::Mutant(_) => &[],
-        };
-        let generations = usize::from(self.job.generations);
-        let heads = heads
-            .iter()
-            .skip(usize::from(slot) * generations)
-            .take(generations);
-        heads.filter(|head| **head != Head::VACANT)
+    /// What the generations of a slot hold that were used.
+    pub fn used(&self, slot: u16) -> impl Iterator<Item = Held> {
+        let generations = self.job.generations;
+        (0..generations).filter_map(move |generation| self.held_in(slot, usize::from(generation)))
     }
 
-    /// What the real one holds for the slot and round of a packet, if it was ever used.
-    pub fn held(&self, packet: &Header) -> Option<&Head> {
-        let Slots::Real { heads, .. } = &self.slots else {
-            return None;
+    /// What is held for the slot and round of a packet, if the generation was ever used.
+    pub fn held(&self, packet: &Header) -> Option<Held> {
+        self.held_in(packet.slot, packet.round.generation(self.job.generations))
+    }
+
+    fn held_in(&self, slot: u16, generation: usize) -> Option<Held> {
+        let index = usize::from(slot) * usize::from(self.job.generations) + generation;
+        let heads = match &self.slots {
+            Slots::Real { heads, .. } => heads,
+            Slots::Mutant(generations) => return generations[index].held(),
         };
-        let generations = self.job.generations;
-        let index =
-            usize::from(packet.slot) * usize::from(generations) + packet.round.generation(generations);
-        Some(&heads[index]).filter(|head| **head != Head::VACANT)
+        let head = Some(&heads[index]).filter(|head| **head != Head::VACANT)?;
+        let header = head.result(KEY, self.job.epoch, slot);
+        // A leaf's generation that is full stands for the workers below it, a complete one for those of the whole job.
+        let full = self.job.parent.is_some() && header.workers == self.workers;
+        Some(Held {
+            round: header.round,
+            op_seq: header.op_seq,
+            set: header.set,
+            past: head.held_back(&header, self.job.epoch).set,
+            complete: head.waiting().is_none() && !full,
+        })
     }
 
     /// The aggregator after an event, and what it did.
@@ -215,111 +194,5 @@ impl Eq for Node {}
 impl Hash for Node {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.fields().hash(state);
-    }
-}
-
-/// The one real aggregator of a place, with the job in. An aggregator has room for many jobs and is large, so that
-/// states of the model hold its job and slot memory only, which are lent to it for each packet.
-#[derive(Debug)]
-pub struct Engine {
-    aggregator: Mutex<Aggregator<Vec<Head>, Vec<i32>>>,
-    /// The job before anything.
-    job: Job,
-    parent: Option<Party>,
-}
-
-impl Engine {
-    /// An aggregator with the scenario's job in the place `number` of a topology.
-    pub fn new(topology: usize, number: usize, scenario: &Scenario) -> Self {
-        let topology = &scenario.topologies[topology];
-        let place = topology.place(number);
-        let generations = usize::from(scenario.generations) * usize::from(scenario.window);
-        let mut aggregator = Aggregator::new(vec![Head::VACANT; generations], vec![0; generations * LANES]);
-        let members = (0..).zip(&place.members).map(|(number, member)| JobMember {
-            source: member.endpoint(),
-            set: MemberSet::single(number),
-            workers: topology.workers(*member) as u32,
-        });
-        let parent = place.parent.map(|parent| Parent {
-            source: Party::Node(parent).endpoint(),
-            member: topology
-                .number(parent, Party::Node(number))
-                .expect("a parent knows its leaves"),
-            epoch: topology.place(parent).epoch,
-        });
-        let job = JobConfig {
-            key: KEY,
-            epoch: place.epoch,
-            members: members.collect(),
-            lanes: Lanes::L16,
-            window: scenario.window,
-            generations: scenario.generations,
-            policy: scenario.policy,
-            parent,
-            frames: None,
-        };
-        aggregator.admit(&job).expect("the slots fit the job");
-        Self {
-            job: *aggregator.job(KEY).expect("it was admitted"),
-            aggregator: Mutex::new(aggregator),
-            parent: place.parent.map(Party::Node),
-        }
-    }
-
-    fn after(&self, job: &Job, event: NodeEvent<&Packet>) -> Job {
-        let mut aggregator = self.aggregator.lock().expect("no panic under the lock");
-        *aggregator.job_mut(KEY).expect("it was admitted") = *job;
-        match event {
-            NodeEvent::Suspend => aggregator.suspend(KEY),
-            NodeEvent::Exclude(member) => aggregator.exclude(KEY, member),
-            NodeEvent::Take(..) => {}
-        }
-        *aggregator.job(KEY).expect("it was admitted")
-    }
-
-    fn handle(
-        &self,
-        job: &mut Job,
-        (heads, values): (&mut [Head], &mut [i32]),
-        packet: &Packet,
-        instant: Instant,
-        out: &mut [u8],
-    ) -> (Verdict, Option<Counter>) {
-        let mut aggregator = self.aggregator.lock().expect("no panic under the lock");
-        let before = aggregator.counters().clone();
-        let memory = aggregator.memory_mut();
-        memory.0.clone_from_slice(heads);
-        memory.1.copy_from_slice(values);
-        let lent = aggregator.job_mut(KEY).expect("it was admitted");
-        *lent = Job {
-            policy: graced(job.policy, instant),
-            ..*job
-        };
-        let verdict = aggregator.handle(&packet.bytes, &packet.from.endpoint(), instant.now, out);
-        *job = Job {
-            policy: job.policy,
-            ..*aggregator.job(KEY).expect("it was admitted")
-        };
-        let memory = aggregator.memory();
-        for (head, now) in heads.iter_mut().zip(memory.0) {
-            *head = now.without_time();
-        }
-        values.copy_from_slice(memory.1);
-        let counted = aggregator.counters().iter();
-        let counted = counted
-            .into_iter()
-            .find(|(counter, count)| *count != before.get(*counter));
-        (verdict, counted.map(|(counter, _)| counter))
-    }
-}
-
-/// The policy with the grace of an instant, unless it is 0.
-fn graced(policy: Policy, instant: Instant) -> Policy {
-    match policy {
-        Policy::Quorum { members, grace } if grace > 0 => Policy::Quorum {
-            members,
-            grace: instant.grace,
-        },
-        _ => policy,
     }
 }

@@ -4,7 +4,7 @@
 use agg_core::round::GENERATIONS;
 use agg_core::{MemberSet, Policy};
 
-use crate::mutation::Mutation;
+use crate::mutation::{AggregatorMutation, Mutation};
 use crate::topology::Topology;
 use crate::values::Step;
 
@@ -127,6 +127,14 @@ impl Scenario {
         }
     }
 
+    /// The same; this worker dies at any moment, and the survivors re-form as `topology`.
+    pub fn shrinking(self, worker: usize, topology: Topology) -> Self {
+        Self {
+            trouble: Trouble::Shrink(worker),
+            ..self.reforming(topology)
+        }
+    }
+
     /// The same with slots that are let go with `members`, and so many generations.
     pub fn quorum(self, members: u8, grace: u64, generations: u16) -> Self {
         Self {
@@ -192,7 +200,10 @@ impl Scenario {
 
     /// Whether packets that can do nothing any more are taken out of the network (see [`crate::dead`]).
     pub fn forgets_dead(&self) -> bool {
-        let plain = self.mutation.is_none() && self.pace == Pace::Prompt && !self.reflects;
+        let faithful = Mutation::Aggregator(AggregatorMutation::Faithful);
+        let plain = self.mutation.is_none_or(|mutation| mutation == faithful)
+            && self.pace == Pace::Prompt
+            && !self.reflects;
         plain && self.disagrees.is_none() && !self.remembers_dead
     }
 

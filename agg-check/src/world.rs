@@ -11,10 +11,11 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::dead;
+use crate::engine::Engine;
 use crate::interner::Interner;
 use crate::member::{Event, Member};
 use crate::network::{ClassId, Network, Packet};
-use crate::node::{Engine, Node, NodeEvent};
+use crate::node::{Node, NodeEvent};
 use crate::packets::{PacketId, Packets};
 use crate::scenario::Scenario;
 use crate::topology::Party;

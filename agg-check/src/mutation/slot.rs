@@ -4,6 +4,7 @@ use agg_core::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
 use agg_core::{Epoch, Exponent, Job, MemberSet, OpKind, Operation, Policy, Round};
 
 use super::AggregatorMutation as Broken;
+use crate::node::Held;
 use crate::values::LANES;
 
 /// One generation of a slot.
@@ -90,6 +91,18 @@ impl Generation {
                 merged.past = merged.past.union(MemberSet::single(sender));
             }
         }
+    }
+
+    /// What it holds, if it was ever used.
+    pub fn held(&self) -> Option<Held> {
+        let merged = self.0.as_ref()?;
+        Some(Held {
+            round: merged.header.round,
+            op_seq: merged.header.op_seq,
+            set: merged.header.set,
+            past: merged.past,
+            complete: merged.complete,
+        })
     }
 
     /// The members that need its result no more.

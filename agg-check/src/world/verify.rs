@@ -6,9 +6,10 @@ use std::sync::Arc;
 use agg_core::wire::{Kind, Refusal};
 
 use super::{MemberId, NodeId, Step, Steps, World};
+use crate::engine;
 use crate::member::Event;
 use crate::network::ClassId;
-use crate::node::{self, NodeEvent};
+use crate::node::NodeEvent;
 use crate::packets::PacketId;
 use crate::topology::Party;
 
@@ -103,7 +104,7 @@ impl World {
                 (Kind::Want, _) => false,
             }
         };
-        for instant in 0..node::instants(self.scenario.policy) {
+        for instant in 0..engine::instants(self.scenario.policy) {
             let step = self.node_step(id, NodeEvent::Take(dead, instant));
             assert!(
                 step.next == id && step.first.iter().all(is_old),
