@@ -96,10 +96,6 @@ fn quorums() -> Vec<Scenario> {
     }
     scenarios.extend([2, 4].map(given::quorum_and_barrier));
     scenarios.push(troubled(given::quorum_and_barrier(2), Trouble::Exclude(2)));
-    scenarios.extend([
-        given::quorum_two_slots(1),
-        given::quorum_two_slots(2),
-        given::quorum_batched(),
-    ]);
+    scenarios.extend([given::quorum_two_slots(1), given::quorum_batched()]);
     scenarios
 }

@@ -205,7 +205,7 @@ pub fn short_operations_two_slots(members: usize) -> Scenario {
 pub fn death_at_a_leaf() -> Scenario {
     let script = short_operations(3).script;
     Scenario::new(
-        "2 + 1 workers at leaves, W=1, short operations, one dies",
+        "2 + 1 workers at leaves, W=1, short operations, worker 0 dies",
         3,
         1,
         script,
@@ -242,16 +242,12 @@ pub fn quorum(blocks: usize, grace: u64, generations: u16) -> Scenario {
 /// The same with trouble, which its name tells.
 pub fn troubled(scenario: Scenario, trouble: Trouble) -> Scenario {
     let suffix = match trouble {
-        Trouble::None => "",
-        Trouble::Restart => ", restart",
-        Trouble::FailOver => ", fail-over",
-        Trouble::Reform => ", re-formed",
-        Trouble::Shrink(_) => ", one dies",
-        Trouble::Exclude(_) => ", one is removed",
+        Trouble::None => String::new(),
+        Trouble::Restart => ", restart".into(),
+        Trouble::FailOver => ", fail-over".into(),
+        Trouble::Reform => ", re-formed".into(),
+        Trouble::Shrink(worker) => format!(", worker {worker} dies"),
+        Trouble::Exclude(worker) => format!(", worker {worker} is removed"),
     };
-    Scenario {
-        name: scenario.name + suffix,
-        ..scenario
-    }
-    .with(trouble)
+    named(scenario, &suffix).with(trouble)
 }
