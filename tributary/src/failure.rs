@@ -14,6 +14,9 @@ pub enum Failure {
     /// The aggregator does not start.
     #[error(transparent)]
     Host(#[from] udp_host::HostError),
+    /// The aggregator would be its own parent.
+    #[error("--parent {0} is this aggregator's own control address: give that of the aggregator above it")]
+    OwnParent(String),
     /// The aggregator's control service cannot be asked.
     #[error(transparent)]
     Control(#[from] agg_control::ControlError),

@@ -137,6 +137,64 @@ fn ports_that_are_taken_are_named() {
 }
 
 #[test]
+fn a_parent_that_cannot_be_is_named() {
+    let serve = |more: &[&str]| {
+        let args = ["serve", "--data-addr", "127.0.0.1:0", "--control-addr"];
+        fail(&[&args[..], more].concat(), 1)
+    };
+    let line = serve(&["127.0.0.1:24699", "--parent", "127.0.0.1:24699"]);
+    assert!(
+        line.contains("127.0.0.1:24699") && line.contains("own control address"),
+        "{line}"
+    );
+    let line = serve(&["127.0.0.1:0", "--parent", "nonsense"]);
+    assert!(line.contains("nonsense") && line.contains("host:port"), "{line}");
+}
+
+#[test]
+fn a_store_that_cannot_be_is_refused() {
+    let serve = |more: &[&str], status| {
+        let args = [
+            "serve",
+            "--data-addr",
+            "127.0.0.1:0",
+            "--control-addr",
+            "127.0.0.1:0",
+        ];
+        fail(&[&args[..], more].concat(), status)
+    };
+    assert!(serve(&["--store", "much"], 2).contains("--store"));
+    assert!(serve(&["--lender", "127.0.0.1:1"], 2).contains("--store"));
+}
+
+#[test]
+fn a_flat_world_has_at_most_64_ranks() {
+    let server = serve();
+    let args = [
+        "bench",
+        "allreduce",
+        "--bytes",
+        "4",
+        "--aggregator",
+        &server.control,
+        "--world-size",
+        "65",
+        "--rank",
+    ];
+    let ranks: Vec<_> = (0..64)
+        .map(|rank| crate::support::start(&[&args[..], &[&rank.to_string()]].concat()))
+        .collect();
+    let status = || succeed(&["status", "--aggregator", &server.control, "--json"]);
+    crate::support::wait_for(status, |text| text.contains("\"missing\":[64]"));
+    let line = fail(&[&args[..], &["64"]].concat(), 1);
+    assert!(
+        line.contains("65") && line.contains("64 members") && line.contains("child aggregators"),
+        "{line}"
+    );
+    drop(ranks);
+}
+
+#[test]
 fn help_has_an_example_of_every_command() {
     for command in ["demo", "serve", "status", "bench", "bench allreduce"] {
         let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();

@@ -176,6 +176,11 @@ pub struct Server {
 
 /// Starts an aggregator.
 pub fn serve() -> Server {
+    serve_with(&[])
+}
+
+/// Starts an aggregator with more arguments.
+pub fn serve_with(more: &[&str]) -> Server {
     let args = [
         "serve",
         "--control-addr",
@@ -185,7 +190,10 @@ pub fn serve() -> Server {
         "--memory",
         "16",
     ];
-    let mut child = command(&args).env("RUST_LOG", "off").spawn().unwrap();
+    let mut child = command(&[&args, more].concat())
+        .env("RUST_LOG", "off")
+        .spawn()
+        .unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();

@@ -1,6 +1,6 @@
 //! The status as JSON.
 
-use agg_control::{AbortReason, JobStatus, RankStatus, Status, WaitingWorld};
+use agg_control::{AbortReason, JobStatus, Policy, RankStatus, Status, WaitingWorld};
 use serde_json::{Map, Value, json};
 
 use super::table::state;
@@ -42,22 +42,48 @@ fn job(job: &JobStatus) -> Value {
     json!({
         "world": job.name,
         "size": job.size,
+        "workers": job.workers,
         "lanes": job.lanes,
         "window": job.window,
         "streams": job.streams,
+        "generations": job.generations,
+        "policy": policy(job.policy),
+        "weight": job.weight,
+        "priority": job.priority,
         "age_seconds": job.age.as_secs_f64(),
         "aborted": job.aborted.as_ref().map(|reason: &AbortReason| reason.text.clone()),
         "ranks": job.ranks.iter().map(rank).collect::<Vec<_>>(),
     })
 }
 
+/// Times in seconds, as everywhere here.
+fn policy(policy: Policy) -> Value {
+    match policy {
+        Policy::All => json!({ "kind": "all" }),
+        Policy::Quorum {
+            members,
+            grace,
+            history_bytes,
+        } => json!({
+            "kind": "quorum",
+            "members": members,
+            "grace_seconds": grace.as_secs_f64(),
+            "history_bytes": history_bytes,
+        }),
+    }
+}
+
 fn rank(rank: &RankStatus) -> Value {
     json!({
         "rank": rank.rank,
+        "ranks": rank.ranks,
+        "child": rank.child,
         "state": state(rank.state),
         "address": rank.address,
         "heard_seconds": rank.heard.as_secs_f64(),
         "progress": rank.progress,
+        "lag_chunks": rank.lag_chunks,
+        "lag_seconds": rank.lag.as_secs_f64(),
     })
 }
 
@@ -66,6 +92,8 @@ fn waiting(world: &WaitingWorld) -> Value {
         "world": world.name,
         "size": world.size,
         "missing": world.missing,
+        "queued": world.queued,
+        "priority": world.priority,
         "age_seconds": world.age.as_secs_f64(),
     })
 }

@@ -16,7 +16,7 @@ pub fn render(address: &str, status: &Status) -> String {
     }
     if !status.waiting.is_empty() {
         parts.push(format!(
-            "worlds that wait for ranks\n{}",
+            "worlds that wait\n{}",
             waiting(&status.waiting)
         ));
     }
@@ -119,6 +119,7 @@ fn job(job: &JobStatus) -> String {
 /// A rank, or the ranks behind another aggregator.
 fn who(rank: &RankStatus) -> String {
     match rank.ranks.as_slice() {
+        [only] if rank.child => format!("{only} (behind an aggregator)"),
         [first, .., last] => format!("{first} to {last} ({} ranks)", rank.ranks.len()),
         _ => rank.rank.to_string(),
     }
