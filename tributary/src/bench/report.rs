@@ -253,6 +253,7 @@ pub(super) mod tests {
             window: None,
             streams: None,
             timeout: Duration::from_secs(1),
+            wait: Duration::from_secs(1),
             terms: Terms::default(),
             straggler: None,
         }

@@ -56,8 +56,10 @@ pub struct Setup {
     pub window: Option<u32>,
     /// Streams; `None`: as many as the aggregator has shards.
     pub streams: Option<u16>,
-    /// How long to wait for the aggregator or another rank.
+    /// How long to wait for the aggregator or another rank in the middle of it.
     pub timeout: Duration,
+    /// How long to wait for other ranks at the start.
+    pub wait: Duration,
     /// What the world asks of the aggregator.
     pub terms: Terms,
     /// A rank that is slow on purpose.
@@ -71,6 +73,7 @@ impl Setup {
         self.terms.apply(Config {
             timeout: self.timeout,
             connect_timeout: self.timeout,
+            wait: self.wait,
             lanes: self.lanes,
             window: self.window,
             streams: self.streams,

@@ -75,9 +75,12 @@ pub struct AllReduce {
     /// Streams, each with a shard of the aggregator [default: 1, or as many as a running aggregator has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     streams: Option<u16>,
-    /// How long an operation may make no progress, in seconds; ranks that start later are waited for 60 s
+    /// How long an operation may make no progress, in seconds
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     timeout: Duration,
+    /// How long ranks that start later, or memory of the aggregator, are waited for
+    #[arg(long, value_name = "TIME", default_value = "60", value_parser = seconds)]
+    wait: Duration,
     /// A running aggregator's control address, again for one that takes over; without it, one is started for the benchmark
     #[arg(long, value_name = "HOST:PORT")]
     aggregator: Vec<String>,
@@ -138,6 +141,7 @@ impl AllReduce {
             window: self.window,
             streams: self.streams,
             timeout: self.timeout,
+            wait: self.wait,
             terms: self.terms.clone(),
             straggler: self.straggler,
         }

@@ -52,7 +52,7 @@ mod tests {
             workers: vec![worker(0), slow],
             counters: BTreeMap::new(),
         };
-        let text = render_lateness(&[run.clone()], Some(1));
+        let text = render_lateness(std::slice::from_ref(&run), Some(1));
         assert!(
             text.contains("quorum: 3.")
                 && text.contains("worker 1 is in 7 of 30 sums, late for 70.0 % of the chunks, 8"),

@@ -152,6 +152,26 @@ fn a_parent_that_cannot_be_is_named() {
 }
 
 #[test]
+fn a_parent_that_does_not_answer_is_told_to_the_ranks() {
+    let leaf = crate::support::serve_with(&["--parent", "127.0.0.1:1"]);
+    let rank = [
+        "--rank",
+        "0",
+        "--world-size",
+        "2",
+        "--wait",
+        "1",
+        "--aggregator",
+        &leaf.control,
+    ];
+    let line = fail(&[&["bench", "allreduce"], &rank[..]].concat(), 1);
+    assert!(
+        line.contains("parent aggregator at 127.0.0.1:1") && line.contains("tributary serve"),
+        "{line}"
+    );
+}
+
+#[test]
 fn a_store_that_cannot_be_is_refused() {
     let serve = |more: &[&str], status| {
         let args = [
