@@ -166,7 +166,7 @@ mod tests {
 
     /// The sum of these gradients, scaled from so many ranks.
     fn scaled(gradients: &[(u32, u32)], summed: u32) -> Vec<f32> {
-        let mut sum = vec![0.0; ELEMENTS];
+        let mut sum = [0.0; ELEMENTS];
         for &(rank, number) in gradients {
             for (sum, value) in sum.iter_mut().zip(gradient(rank, number)) {
                 *sum += value;

@@ -67,7 +67,7 @@ impl<G: Fn() -> Result<(), Failure>, S: FnMut(Message) -> Result<(), Failure>> M
             .first()
             .is_some_and(|first| first.rank == setup.rank);
         if shows {
-            (self.say)(Message::Size(report))?;
+            (self.say)(Message::Size(Box::new(report)))?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub enum Message {
         left: u32,
     },
     /// One size is done. One rank says so.
-    Size(SizeReport),
+    Size(Box<SizeReport>),
 }
 
 /// The figures of one size, over all ranks. An iteration takes as long as its slowest rank.

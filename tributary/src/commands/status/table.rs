@@ -15,10 +15,7 @@ pub fn render(address: &str, status: &Status) -> String {
         parts.push("no jobs".to_owned());
     }
     if !status.waiting.is_empty() {
-        parts.push(format!(
-            "worlds that wait\n{}",
-            waiting(&status.waiting)
-        ));
+        parts.push(format!("worlds that wait\n{}", waiting(&status.waiting)));
     }
     let counted = counters(&status.total);
     parts.push(counted.map_or("no packets yet".to_owned(), |table| {
