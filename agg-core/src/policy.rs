@@ -25,6 +25,14 @@ impl Policy {
         matches!(self, Self::Quorum { .. })
     }
 
+    /// The time that a quorum gives the others.
+    pub(crate) const fn grace(self) -> Option<Nanos> {
+        match self {
+            Self::All => None,
+            Self::Quorum { grace, .. } => Some(grace),
+        }
+    }
+
     /// Whether a slot of an operation with this tag may go with the members `set`, `age` after the first of them came.
     /// Members that are `late` are not waited for.
     #[inline(always)]

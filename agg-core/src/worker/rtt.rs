@@ -58,6 +58,16 @@ impl Rtt {
         (base.clamp(MIN_RTO, MAX_RTO) << self.backoff.min(16)).min(MAX_RTO)
     }
 
+    /// The same, where somebody asks after the oldest chunk at least so long after its send: under a quorum resends are the
+    /// clock that lets a slot go (R-QUORUM-1), and a round trip that was waited for the late would put it off as long.
+    pub(super) fn resend_within(&self, grace: Option<Nanos>) -> Nanos {
+        let Some(grace) = grace else {
+            return self.resend_after();
+        };
+        self.resend_after()
+            .min((grace.max(MIN_RTO) << self.backoff.min(16)).min(MAX_RTO))
+    }
+
     /// The timer fired; returns how many chunks to send again: one more doubling each time, so that a probe stays
     /// cheap while a member is late and a lost window is still repaired in a few steps.
     pub(super) fn back_off(&mut self) -> u32 {
@@ -90,6 +100,19 @@ mod tests {
             "a round trip that has grown is believed: {}",
             rtt.smoothed()
         );
+    }
+
+    #[test]
+    fn quorum_1_a_late_member_does_not_slow_the_clock() {
+        let mut rtt = Rtt::default();
+        for _ in 0..100 {
+            rtt.measured(20_000_000);
+        }
+        assert!(rtt.resend_within(None) >= 20_000_000);
+        assert_eq!(rtt.resend_within(Some(0)), MIN_RTO);
+        assert_eq!(rtt.resend_within(Some(6_000_000)), 6_000_000);
+        rtt.back_off();
+        assert_eq!(rtt.resend_within(Some(6_000_000)), 12_000_000);
     }
 
     #[test]

@@ -106,7 +106,10 @@ where
 
     fn resend_at(&self) -> Option<Nanos> {
         let slot = self.in_flight.first()?;
-        Some(self.slots.as_ref()[usize::from(slot)].sent_at + self.rtt.resend_after())
+        Some(
+            self.slots.as_ref()[usize::from(slot)].sent_at
+                + self.rtt.resend_within(self.config.policy.grace()),
+        )
     }
 
     /// Queues a chunk in flight to be sent again, before anything new.
