@@ -186,7 +186,7 @@ mod tests {
         assert!(!worker.is_busy() && worker.was_abandoned());
         assert_eq!(
             (worker.position().operations, worker.position().next_chunk),
-            (1, 5)
+            (1, 8)
         );
         worker.start(ONE, 1, 0).unwrap();
         assert!(worker.is_busy() && !worker.was_abandoned());
@@ -205,7 +205,7 @@ mod tests {
         worker.start(ONE, 1, 0).unwrap();
         assert_eq!(
             (worker.position().operations, worker.position().next_chunk),
-            (2, 10)
+            (2, 13)
         );
     }
 
