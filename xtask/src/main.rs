@@ -11,12 +11,15 @@ mod compare;
 mod count;
 mod dependencies;
 mod embedding;
+mod flooder;
 mod fuzz;
 mod groups;
 mod needs;
 mod no_std;
 mod process;
 mod report;
+mod running;
+mod sides;
 mod step;
 mod suites;
 
@@ -50,6 +53,8 @@ enum Task {
     Ci,
     /// Measures all-reduce beside Gloo, in network namespaces (as root; needs Python with torch).
     Compare(compare::Compare),
+    /// Measures what a job loses to a neighbour that floods its aggregator.
+    Flooder(flooder::Flooder),
     /// Runs the fuzz targets, on the stable toolchain.
     Fuzz {
         /// Seconds for each target.
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         }
         Task::Test { only, list: false } => groups::run(&only, &mut report),
         Task::Compare(arguments) => return compare::run(&arguments),
+        Task::Flooder(arguments) => return flooder::run(&arguments),
         Task::Ci => {
             checks::run(&mut report);
             groups::run(&[], &mut report);

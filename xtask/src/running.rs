@@ -1,0 +1,111 @@
+//! Programs that run beside each other: what the comparisons start, wait for and end.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nothing that is waited for may take longer.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A program that is ended when this is dropped.
+pub(crate) struct Running(Child);
+
+impl From<Child> for Running {
+    fn from(child: Child) -> Self {
+        Self(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a program whose output nobody reads.
+pub(crate) fn start(mut command: Command) -> Result<Running, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+        .spawn()
+        .map(Running)
+        .map_err(|error| format!("{} does not start: {error}", command.get_program().display()))
+}
+
+/// Runs all to their end, side by side; what hangs is ended.
+pub(crate) fn all(commands: impl IntoIterator<Item = Command>) -> Result<Vec<Output>, String> {
+    let mut children = Vec::new();
+    for mut command in commands {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = command
+            .spawn()
+            .map_err(|error| format!("{} does not start: {error}", command.get_program().display()))?;
+        children.push(child);
+    }
+    let pids: Vec<Pid> = children.iter().map(Pid::from_child).collect();
+    let (done, watch) = channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        // Ended by `done` being dropped; else the time is over.
+        if watch.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            for pid in pids {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    });
+    let outputs: Result<Vec<Output>, _> = children.into_iter().map(Child::wait_with_output).collect();
+    drop(done);
+    watchdog.join().map_err(|_| "the watchdog panicked")?;
+    let outputs = outputs.map_err(|error| format!("a program cannot be waited for: {error}"))?;
+    match outputs.iter().position(|output| !output.status.success()) {
+        Some(index) => {
+            let output = &outputs[index];
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!(
+                "rank {index} failed ({}): {}",
+                output.status,
+                said.trim()
+            ))
+        }
+        None => Ok(outputs),
+    }
+}
+
+/// The middle one; of an even number the upper.
+pub(crate) fn median(mut values: Vec<f64>) -> Result<f64, String> {
+    values.sort_by(f64::total_cmp);
+    values
+        .get(values.len() / 2)
+        .copied()
+        .ok_or_else(|| "no figures: ask for one turn or more".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rank_that_fails_is_named() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let outputs = all([shell("echo 1"), shell("echo 2")]).unwrap();
+        assert_eq!(outputs[1].stdout, b"2\n");
+        let error = all([shell("true"), shell("echo why >&2; exit 3")]).unwrap_err();
+        assert!(error.contains("rank 1") && error.contains("why"), "{error}");
+        assert_eq!(
+            (median(vec![3.0, 1.0, 2.0]), median(vec![]).is_err()),
+            (Ok(2.0), true)
+        );
+    }
+}
