@@ -94,12 +94,18 @@ impl Net {
         iproute::ip(&format!("-n {host} link set lo up"))?;
         bring_up(&above, &port)?;
         bring_up(&host, INTERFACE)?;
-        // A queue acts on what leaves an interface, so each direction has its own.
+        // A queue acts on what leaves an interface, so each direction has its own. A switch drops what does not fit; a
+        // host's own queue pushes back on its sockets, so it holds more than their send buffers.
         if let Some(rate) = link.up.as_ref().or(link.rate.as_ref()) {
-            limit(&host, INTERFACE, rate)?;
+            limit(
+                &host,
+                INTERFACE,
+                rate,
+                if addressed == BRIDGE { "20ms" } else { "1s" },
+            )?;
         }
         if let Some(rate) = &link.rate {
-            limit(&above, &port, rate)?;
+            limit(&above, &port, rate, "20ms")?;
         }
         Ok(Host {
             namespace: host,
@@ -142,10 +148,10 @@ fn bring_up(namespace: &str, interface: &str) -> Result<(), Error> {
     iproute::ip(&format!("-n {namespace} link set {interface} up")).map(drop)
 }
 
-fn limit(namespace: &str, interface: &str, rate: &str) -> Result<(), Error> {
+fn limit(namespace: &str, interface: &str, rate: &str, latency: &str) -> Result<(), Error> {
     // The burst holds several of the 64 KiB packets that segmentation offload makes; the latency bounds the queue.
     iproute::tc(&format!(
-        "-n {namespace} qdisc add dev {interface} root tbf rate {rate} burst 512kb latency 20ms"
+        "-n {namespace} qdisc add dev {interface} root tbf rate {rate} burst 512kb latency {latency}"
     ))
     .map(drop)
 }

@@ -42,7 +42,7 @@ const FAIR: usize = 1;
 /// How much slower than beside an equal job the victim may be.
 const GOAL: f64 = 1.5;
 
-const NEIGHBOURS: [(&str, Neighbour); 6] = [
+const NEIGHBOURS: [(&str, Neighbour); 7] = [
     ("nobody", Neighbour::Nobody),
     ("a job like it", Neighbour::Job("--workers 2")),
     (
@@ -56,6 +56,10 @@ const NEIGHBOURS: [(&str, Neighbour); 6] = [
     (
         "a flood of bytes that are no packets",
         Neighbour::Flood(Packets::Malformed),
+    ),
+    (
+        "a flood of packets of one job that does not exist",
+        Neighbour::Flood(Packets::OneKey),
     ),
     (
         "a flood of packets with random keys",
@@ -82,7 +86,7 @@ impl Flooder {
             for (index, (name, neighbour)) in NEIGHBOURS.iter().enumerate() {
                 let (aggregator, control, data) = serve()?;
                 let _aggregator = aggregator;
-                let job = match neighbour {
+                let mut job = match neighbour {
                     Neighbour::Job(options) => Some(start(bench(&control, &self.endless(options)))?),
                     Neighbour::Nobody | Neighbour::Flood(_) => None,
                 };
@@ -99,6 +103,9 @@ impl Flooder {
                 let output =
                     all([bench(&control, &victim)]).map_err(|error| format!("beside {name}: {error}"))?;
                 seconds[index].push(number(&figures(&output[0].stdout)?, "median_seconds")?);
+                if job.as_mut().is_some_and(|job| !job.still_runs()) {
+                    return Err(format!("the neighbour ended early: {name}"));
+                }
                 drop(job);
                 if let Some(flood) = flood {
                     sent[index] += flood.stop()? / self.turns as f64;

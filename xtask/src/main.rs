@@ -21,6 +21,7 @@ mod report;
 mod running;
 mod sides;
 mod step;
+mod stragglers;
 mod suites;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Task {
     Ci,
     /// Measures all-reduce beside Gloo, in network namespaces (as root; needs Python with torch).
     Compare(compare::Compare),
+    /// Measures what a slow rank costs the others, beside Gloo (as root; needs Python with torch).
+    Stragglers(stragglers::Stragglers),
     /// Measures what a job loses to a neighbour that floods its aggregator.
     Flooder(flooder::Flooder),
     /// Runs the fuzz targets, on the stable toolchain.
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         }
         Task::Test { only, list: false } => groups::run(&only, &mut report),
         Task::Compare(arguments) => return compare::run(&arguments),
+        Task::Stragglers(arguments) => return stragglers::run(&arguments),
         Task::Flooder(arguments) => return flooder::run(&arguments),
         Task::Ci => {
             checks::run(&mut report);

@@ -12,6 +12,13 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A program that is ended when this is dropped.
 pub(crate) struct Running(Child);
 
+impl Running {
+    /// Whether it has not ended yet.
+    pub(crate) fn still_runs(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
 impl From<Child> for Running {
     fn from(child: Child) -> Self {
         Self(child)

@@ -7,6 +7,7 @@ use serde_json::Value;
 use testnet::Host;
 
 use crate::running::{Running, all, start};
+use crate::step::cargo;
 
 pub(crate) const TRIBUTARY: &str = "target/release/tributary";
 const GLOO: &str = "xtask/src/gloo.py";
@@ -26,9 +27,7 @@ pub(crate) fn prepare(python: Option<&str>) -> Result<(), String> {
             ));
         }
     }
-    let build = Command::new("cargo")
-        .args(["build", "--release", "--package", "tributary"])
-        .status();
+    let build = cargo("build --release --package tributary").status();
     if build.is_ok_and(|status| status.success()) {
         Ok(())
     } else {

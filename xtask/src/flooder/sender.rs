@@ -1,5 +1,6 @@
 //! A sender that floods an aggregator as fast as one thread can.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,8 @@ const LENGTH: usize = HEADER_LEN + 4 * 256;
 pub(super) enum Packets {
     /// Bytes that do not begin like a packet.
     Malformed,
+    /// Contributions of one job that does not exist: they come into one receive queue, as those of a neighbour would.
+    OneKey,
     /// Contributions that are right in everything but the key, each of another job that does not exist: they come into all
     /// receive queues.
     RandomKeys,
@@ -64,7 +67,11 @@ fn send(
     let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into(), &PortConfig::default())?;
     let mut batch = SendBatch::new(LENGTH, 1);
     let mut packet = [0xff; LENGTH];
-    let mut key = 0_u64;
+    // Another one in each process and flood.
+    let mut key = RandomState::new().build_hasher().finish();
+    if let Packets::OneKey = packets {
+        packet[..HEADER_LEN].copy_from_slice(&contribution(key).emit());
+    }
     while !over() {
         for _ in 0..1024 {
             if let Packets::RandomKeys = packets {
