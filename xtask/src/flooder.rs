@@ -42,16 +42,12 @@ const FAIR: usize = 1;
 /// How much slower than beside an equal job the victim may be.
 const GOAL: f64 = 1.5;
 
-const NEIGHBOURS: [(&str, Neighbour); 7] = [
+const NEIGHBOURS: [(&str, Neighbour); 6] = [
     ("nobody", Neighbour::Nobody),
     ("a job like it", Neighbour::Job("--workers 2")),
     (
         "4 workers, window 4096",
         Neighbour::Job("--workers 4 --window 4096"),
-    ),
-    (
-        "the same, losing 10 %, so that they resend",
-        Neighbour::Job("--workers 4 --window 4096 --loss 10%"),
     ),
     (
         "a flood of bytes that are no packets",
