@@ -92,12 +92,19 @@ impl Registry {
             Some(job) => job.on_lost(),
             None => world.common().map_or(OnLost::Abort, |common| common.on_lost),
         };
-        if on_lost == OnLost::Shrink && !world.is_empty() {
+        let shrinks = on_lost == OnLost::Shrink && !world.is_empty();
+        // Where it did not run, nobody knows whether the missing ranks go on elsewhere: of two halves, at most one may.
+        if shrinks && (at_home || world.has_majority()) {
             lost.extend(missing);
             return self.restart(name, world, lost, now);
         }
         let lost_after = self.config.lost_after;
-        self.refuse_seats(world.seats(), &world.refuse_incomplete(lost_after));
+        let refusal = if shrinks {
+            world.refuse_minority(lost_after)
+        } else {
+            world.refuse_incomplete(lost_after)
+        };
+        self.refuse_seats(world.seats(), &refusal);
         if !at_home {
             return;
         }
