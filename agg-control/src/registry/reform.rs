@@ -158,7 +158,7 @@ impl Registry {
         seats: &[Seat],
     ) -> Result<JobSpec, Refusal> {
         let members = member_specs(seats);
-        let epoch = self.next_epoch(key, seats);
+        let epoch = self.next_epoch(name, key, seats)?;
         let workers = members.iter().map(|member| member.workers).sum();
         if let Some(job) = self.jobs.get(&key) {
             if !at_home {
@@ -198,15 +198,21 @@ impl Registry {
     }
 
     /// Above every epoch that any member used for this job, and above that of any earlier start of this aggregator.
-    pub(super) fn next_epoch(&self, key: u64, seats: &[Seat]) -> u32 {
+    pub(super) fn next_epoch(&self, name: &str, key: u64, seats: &[Seat]) -> Result<u32, Refusal> {
         let resumes = seats.iter().filter_map(|seat| seat.applicant.resume.as_ref());
         let stated = resumes.map(|resume| resume.epoch).max();
         let used = self.jobs.get(&key).map(|job| job.spec().epoch);
         let host = self.plane.describe().epoch;
-        // Without either the job has not run yet.
-        stated
-            .max(used)
-            .map_or(host, |used| host.max(used.saturating_add(1)))
+        let Some(used) = stated.max(used) else {
+            // The job has not run yet.
+            return Ok(host);
+        };
+        let next = used.checked_add(1).ok_or_else(|| Refusal::ResumeImpossible {
+            world: name.into(),
+            rank: seats.first().map_or(0, |seat| seat.applicant.rank()),
+            what: format!("the job's epoch {used} has no successor"),
+        })?;
+        Ok(host.max(next))
     }
 }
 

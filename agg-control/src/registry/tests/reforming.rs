@@ -432,6 +432,29 @@ fn a_job_known_by_another_shape_is_not_resumed() {
 }
 
 #[test]
+fn no_epoch_of_a_job_is_used_twice() {
+    let mut bench = Bench::new();
+    let job = bench.start("x", 1).unwrap();
+    let last_but_one = Registered {
+        epoch: u32::MAX - 1,
+        ..job.clone()
+    };
+    let ticket = bench.register(&resuming(&last_but_one, 1, 0, 3)).unwrap();
+    assert_eq!(bench.outcome(ticket).epoch, u32::MAX);
+    let elsewhere = Registration {
+        nonce: 77,
+        ..resuming(&job, 1, 0, 3)
+    };
+    let ticket = bench.register(&elsewhere).unwrap();
+    assert_eq!(
+        bench.registry.poll(ticket).unwrap().unwrap_err().to_string(),
+        "rank 0 cannot resume the job of the world 'x' here: the job's epoch 4294967295 has no successor; start the \
+         world again"
+    );
+    assert_eq!(bench.registry.running_jobs(), 0);
+}
+
+#[test]
 fn draining_lets_a_job_form_again() {
     let mut bench = Bench::new();
     let job = bench.start("x", 2).unwrap();
