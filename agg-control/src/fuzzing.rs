@@ -145,10 +145,10 @@ pub fn leave(member: Member, linger_ms: u32) -> Vec<u8> {
     proto::LeaveRequest { member, linger_ms }.encode_to_vec()
 }
 
-/// The bytes of an `AbortRequest`.
-pub fn abort(member: Member, text: String) -> Vec<u8> {
+/// The bytes of an `AbortRequest`; `relayed` is a child aggregator's reason.
+pub fn abort(member: Member, text: String, relayed: Option<AbortReason>) -> Vec<u8> {
     let member = Some(member.into());
-    let reason = None;
+    let reason = relayed.map(Into::into);
     proto::AbortRequest { member, text, reason }.encode_to_vec()
 }
 

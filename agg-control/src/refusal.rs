@@ -239,6 +239,19 @@ pub enum Refusal {
         turned_away: Option<(u32, String)>,
         waited: Duration,
     },
+    #[error(
+        "world '{world}' of {size}: {} did not register again within {} s, and only {seated} did: the others may go on \
+         elsewhere, so more than half must be here to go on without them",
+        Ranks(missing),
+        Seconds(*waited)
+    )]
+    Minority {
+        world: String,
+        size: u32,
+        missing: Vec<u32>,
+        seated: usize,
+        waited: Duration,
+    },
     #[error("there is no job with this key: it has ended, or the aggregator has restarted; register again")]
     UnknownJob,
     #[error(
@@ -293,6 +306,8 @@ impl Refusal {
             Refusal::ShuttingDown => "shutting-down",
             Refusal::Superseded { .. } => SUPERSEDED,
             Refusal::RanksMissing { .. } => RANKS_MISSING,
+            // As for a world that never was complete: to try again may help.
+            Refusal::Minority { .. } => RANKS_MISSING,
             Refusal::UnknownJob => UNKNOWN_JOB,
             Refusal::NotAMember { .. } => NOT_A_MEMBER,
             Refusal::Malformed { .. } => "malformed",

@@ -32,7 +32,11 @@ fn read(bytes: &[u8]) -> Result<HostConfig, String> {
         control_addr: None,
         data_addr: None,
         shards: None,
+        queues: None,
         memory: None,
+        store: None,
+        lender: None,
+        parent: None,
         receive_buffer: None,
     };
     args.host_config().map_err(|error| error.to_string())

@@ -337,6 +337,10 @@ impl Job {
             return Ok(());
         }
         let reason = match relayed.filter(|_| record.applicant.child) {
+            Some(reason) if reason.text.is_empty() => AbortReason {
+                text: format!("{} gave no reason", title(&record.applicant)),
+                ..reason
+            },
             Some(reason) => AbortReason {
                 text: one_line(&reason.text),
                 ..reason

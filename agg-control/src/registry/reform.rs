@@ -92,12 +92,19 @@ impl Registry {
             Some(job) => job.on_lost(),
             None => world.common().map_or(OnLost::Abort, |common| common.on_lost),
         };
-        if on_lost == OnLost::Shrink && !world.is_empty() {
+        let shrinks = on_lost == OnLost::Shrink && !world.is_empty();
+        // Where it did not run, nobody knows whether the missing ranks go on elsewhere: of two halves, at most one may.
+        if shrinks && (at_home || world.has_majority()) {
             lost.extend(missing);
             return self.restart(name, world, lost, now);
         }
         let lost_after = self.config.lost_after;
-        self.refuse_seats(world.seats(), &world.refuse_incomplete(lost_after));
+        let refusal = if shrinks {
+            world.refuse_minority(lost_after)
+        } else {
+            world.refuse_incomplete(lost_after)
+        };
+        self.refuse_seats(world.seats(), &refusal);
         if !at_home {
             return;
         }
@@ -151,7 +158,7 @@ impl Registry {
         seats: &[Seat],
     ) -> Result<JobSpec, Refusal> {
         let members = member_specs(seats);
-        let epoch = self.next_epoch(key, seats);
+        let epoch = self.next_epoch(name, key, seats)?;
         let workers = members.iter().map(|member| member.workers).sum();
         if let Some(job) = self.jobs.get(&key) {
             if !at_home {
@@ -191,15 +198,21 @@ impl Registry {
     }
 
     /// Above every epoch that any member used for this job, and above that of any earlier start of this aggregator.
-    pub(super) fn next_epoch(&self, key: u64, seats: &[Seat]) -> u32 {
+    pub(super) fn next_epoch(&self, name: &str, key: u64, seats: &[Seat]) -> Result<u32, Refusal> {
         let resumes = seats.iter().filter_map(|seat| seat.applicant.resume.as_ref());
         let stated = resumes.map(|resume| resume.epoch).max();
         let used = self.jobs.get(&key).map(|job| job.spec().epoch);
         let host = self.plane.describe().epoch;
-        // Without either the job has not run yet.
-        stated
-            .max(used)
-            .map_or(host, |used| host.max(used.saturating_add(1)))
+        let Some(used) = stated.max(used) else {
+            // The job has not run yet.
+            return Ok(host);
+        };
+        let next = used.checked_add(1).ok_or_else(|| Refusal::ResumeImpossible {
+            world: name.into(),
+            rank: seats.first().map_or(0, |seat| seat.applicant.rank()),
+            what: format!("the job's epoch {used} has no successor"),
+        })?;
+        Ok(host.max(next))
     }
 }
 

@@ -154,13 +154,29 @@ impl World {
         }
     }
 
+    /// A job that ran elsewhere does not go on here with these ranks alone.
+    pub(super) fn refuse_minority(&self, waited: Duration) -> Refusal {
+        Refusal::Minority {
+            world: self.name.clone(),
+            size: self.size(),
+            missing: self.missing(),
+            seated: self.seated(),
+            waited,
+        }
+    }
+
+    /// More than half of all ranks that the world had at its start wait here.
+    pub(super) fn has_majority(&self) -> bool {
+        self.seated() > self.size() as usize / 2
+    }
+
     /// Nobody waits for it. A job that re-forms here is not forgotten for that.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting_seats().next().is_none()
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        let seated: usize = self.waiting_seats().map(|seat| seat.applicant.ranks.len()).sum();
+        let seated = self.seated();
         let expected = match &self.reform {
             Some(reform) => reform.expected.len(),
             None => self.size() as usize,
@@ -231,6 +247,11 @@ impl World {
             Some(reform) => reform.expected.difference(&seated).copied().collect(),
             None => (0..self.size()).filter(|rank| !seated.contains(rank)).collect(),
         }
+    }
+
+    /// Ranks that wait, those behind a child aggregator one by one.
+    fn seated(&self) -> usize {
+        self.waiting_seats().map(|seat| seat.applicant.ranks.len()).sum()
     }
 
     fn size(&self) -> u32 {

@@ -53,7 +53,9 @@ fn code(refusal: &Refusal) -> Code {
         Refusal::Draining | Refusal::ShuttingDown | Refusal::ParentSilent { .. } => Code::Unavailable,
         Refusal::Superseded { .. } | Refusal::LeftOut { .. } => Code::Aborted,
         Refusal::ParentRefused { missing: false, .. } => Code::FailedPrecondition,
-        Refusal::RanksMissing { .. } | Refusal::ParentRefused { .. } => Code::DeadlineExceeded,
+        Refusal::RanksMissing { .. } | Refusal::Minority { .. } | Refusal::ParentRefused { .. } => {
+            Code::DeadlineExceeded
+        }
         Refusal::UnknownJob => Code::NotFound,
     }
 }

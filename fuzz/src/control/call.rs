@@ -39,10 +39,20 @@ pub enum Call {
     Register(Seat),
     /// All ranks of a world, alike but for their numbers.
     World(Seat),
+    /// A child aggregator that registers once more with each of its ranks that comes.
+    Grow(Seat),
+    /// A member that was answered registers again for its job.
+    Resume(Again),
+    /// All of them do.
+    ResumeAll(Again),
+    /// Ranks resume a job that never ran here, alike but for their numbers: those of the mask in `seat.ranks`.
+    Strangers(Seat, Again),
     /// A registration of any bytes, from the address of a rank.
     RegisterBytes(u8, Vec<u8>),
     /// A heartbeat.
     Heartbeat(Sender, u64),
+    /// All members of a job are alive.
+    HeartbeatAll(u8),
     /// One of any bytes.
     HeartbeatBytes(Vec<u8>),
     /// A rank leaves.
@@ -51,6 +61,8 @@ pub enum Call {
     LeaveBytes(Vec<u8>),
     /// A rank gives up.
     Abort(Sender, String),
+    /// A child aggregator passes on that its job ended.
+    Relay(Sender, u32, String),
     /// The same of any bytes.
     AbortBytes(Vec<u8>),
     /// Somebody looks for the outcome of a registration.
@@ -69,15 +81,17 @@ pub enum Call {
     Answer(Vec<u8>),
 }
 
-/// A rank that registers. Most numbers are few, so that ranks meet.
+/// A rank or a child aggregator that registers. Most numbers are few, so that they meet.
 #[derive(Arbitrary, Debug)]
 pub struct Seat {
     /// One of four names.
     pub world: u8,
-    /// Ranks, 0 to 5, or 64 or 65.
+    /// Ranks, 0 to 5, or too many for one aggregator, or for any.
     pub size: u8,
     /// Its rank.
     pub rank: u8,
+    /// Of a child aggregator: which ranks, a bit each; none stands for all.
+    pub ranks: Option<u8>,
     /// Which process it is, one of two; one in four has no nonce.
     pub process: u8,
     /// Its number of addresses, 0 to 4.
@@ -88,19 +102,55 @@ pub struct Seat {
     pub max_datagram: u16,
     /// Its receive buffer.
     pub receive_buffer: u32,
+    /// Of a child aggregator: its slot memory, in units of 32 KiB.
+    pub slot_memory: Option<u8>,
     /// The chunk size it asks for: none, one that exists, or any.
     pub lanes: Option<u16>,
     /// The window it asks for.
     pub window: Option<u32>,
+    /// Members of a quorum, and its history in units of 32 KiB.
+    pub quorum: Option<(u8, u8)>,
+    /// The job goes on without lost ranks.
+    pub shrinks: bool,
+    /// Its weight; most are possible.
+    pub weight: u16,
+    /// One of four priorities.
+    pub priority: u8,
 }
 
-/// Who says that it is a member.
+/// How a member comes back to its job.
+#[derive(Arbitrary, Debug)]
+pub struct Again {
+    /// Of all that were answered, which.
+    pub member: u8,
+    /// By which way.
+    pub way: Way,
+    /// Operations it has completed, beside its rank.
+    pub operations: u8,
+    /// What it states wrongly, if anything: one of some.
+    pub wrong: u8,
+    /// Added to its epoch; one value stands for the highest epochs.
+    pub epoch: i8,
+}
+
+/// By which way a member comes back.
+#[derive(Arbitrary, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// As it came before.
+    Same,
+    /// As another process at another address.
+    Restarted,
+    /// Without the aggregator that stood for it, rank by rank.
+    Directly,
+    /// Behind another child aggregator.
+    Behind,
+}
+
+/// Who says that it is a member: one that was answered, or nearly.
 #[derive(Arbitrary, Debug)]
 pub struct Sender {
-    /// Of all jobs that ever were, which.
-    pub job: u8,
-    /// Its rank.
-    pub rank: u8,
-    /// Its process.
-    pub process: u8,
+    /// Of all that were answered, which.
+    pub member: u8,
+    /// What it states wrongly, if anything: its key, rank or nonce.
+    pub wrong: u8,
 }

@@ -1,35 +1,38 @@
 //! One run: steps in, requests out, and every answer looked at.
 
-use std::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agg_control::fuzzing::{self, Answer, Control, Ticket};
-use agg_control::{Capabilities, ControlConfig, HostKind, Member, Pulse, Refusal, Registered, Registration};
+use agg_control::{
+    AbortKind, AbortReason, Capabilities, ControlConfig, HostKind, Member, Pulse, Refusal, Registered,
+    Registration,
+};
 
 use super::plane::Plane;
-use super::{Call, Input, Seat, Sender, Step, invariants};
+use super::{Again, Call, Input, Sender, Step, answers, invariants, requests};
 
 /// The chunk sizes that a host may have.
-const LANES: [u16; 5] = [256, 352, 848, 2048, 8192];
-/// Addresses that some rank, or none, may use.
-const ODD_ADDRESSES: [&str; 6] = [
-    "10.0.0.1:5100",
-    "[::ffff:10.0.0.2]:5100",
-    "0.0.0.0:5100",
-    "255.255.255.255:5100",
-    "[ff02::1]:5100",
-    "10.0.0.1:0",
-];
-const NAMES: [&str; 4] = ["a", "resnet", "", "two\nlines"];
+pub(super) const LANES: [u16; 5] = [256, 352, 848, 2048, 8192];
+/// Members that are remembered.
+const REMEMBERED: usize = 64;
+/// Times that pass in silence until every job is over: a world in the queue starts when one ends, and a child aggregator
+/// that is lost may come back by another way once.
+const PATIENCE: usize = 40;
 
 /// A registry and all that it was asked.
 pub struct Session {
     pub(super) control: Control,
     pub(super) plane: Arc<Plane>,
     pub(super) config: ControlConfig,
-    /// Registrations whose outcome was not taken.
-    pub(super) tickets: Vec<Ticket>,
+    /// Registrations whose outcome was not taken, and what they were, unless any bytes.
+    pub(super) tickets: Vec<(Ticket, Option<Registration>)>,
+    /// Who was answered, and what.
+    members: Vec<(Registration, Registered)>,
+    /// The answer to the member 0 of each job and epoch; that to the others differs by the number.
+    answers: BTreeMap<(u64, u32), Registered>,
     start: Instant,
     /// Milliseconds from the start, now and at the latest so far.
     elapsed: u64,
@@ -59,12 +62,14 @@ impl Session {
         };
         let plane = Arc::new(Plane::new(host, input.failing % 8));
         let control = Control::new(plane.clone(), config.clone());
-        let (tickets, start) = (Vec::new(), Instant::now());
+        let start = Instant::now();
         Self {
             control,
             plane,
             config,
-            tickets,
+            tickets: Vec::new(),
+            members: Vec::new(),
+            answers: BTreeMap::new(),
             start,
             elapsed: 0,
             latest: 0,
@@ -79,16 +84,32 @@ impl Session {
         invariants::check(self);
     }
 
-    /// The aggregator ends: every caller has an answer, and nothing is left.
+    /// All fall silent and every job ends; then the aggregator does: every caller has an answer, and nothing is left.
     pub fn finish(mut self) {
-        self.control.close(self.now());
-        for ticket in std::mem::take(&mut self.tickets) {
-            let outcome = self.control.poll(ticket);
-            self.outcome(outcome.expect("nobody waits for a closed aggregator"));
+        let silence = self.config.lost_after + Duration::from_millis(1);
+        let mut end = self.at(self.latest);
+        for _ in 0..PATIENCE {
+            end += silence;
+            self.control.tick(end);
+            self.answer_all(false);
         }
-        let end = self.at(self.latest) + self.config.lost_after;
+        invariants::nobody_runs(&self, end);
+        self.control.close(end);
+        self.answer_all(true);
+        end += silence;
         self.control.tick(end);
         invariants::nothing_left(&self, end);
+    }
+
+    /// Takes the outcomes; those that wait stay, unless nobody may.
+    fn answer_all(&mut self, closed: bool) {
+        for (ticket, request) in std::mem::take(&mut self.tickets) {
+            match self.control.poll(ticket) {
+                Some(outcome) => self.outcome(outcome, request),
+                None if closed => panic!("somebody waits for a closed aggregator"),
+                None => self.tickets.push((ticket, request)),
+            }
+        }
     }
 
     /// The time of the current step.
@@ -103,22 +124,52 @@ impl Session {
     fn call(&mut self, call: &Call) {
         let now = self.now();
         match call {
-            Call::Register(seat) => self.register(&fuzzing::registration(&request(seat)), ip(seat.rank)),
+            Call::Register(seat) => self.register(requests::first_registration(seat)),
             Call::World(seat) => {
-                let request = request(seat);
-                for rank in 0..request.size.min(6) {
-                    let endpoints = addresses(rank as u8, seat).collect();
-                    let rank = Registration {
-                        rank,
-                        endpoints,
-                        ..request.clone()
-                    };
-                    self.register(&fuzzing::registration(&rank), ip(rank.rank as u8));
+                for request in requests::each_rank(seat, None) {
+                    self.register(request);
                 }
             }
-            Call::RegisterBytes(rank, bytes) => self.register(bytes, ip(*rank)),
+            Call::Grow(seat) => {
+                let all = requests::first_registration(seat);
+                for count in 1..=all.ranks.len().min(6) {
+                    let ranks = all.ranks[..count].to_vec();
+                    self.register(Registration { ranks, ..all.clone() });
+                }
+            }
+            Call::Resume(again) => {
+                if let Some((request, answer)) = self.answered(again.member) {
+                    self.resume(&request, &answer, again);
+                }
+            }
+            Call::ResumeAll(again) => {
+                let Some((_, answer)) = self.answered(again.member) else {
+                    return;
+                };
+                for (request, answer) in self.members_of(answer.key) {
+                    self.resume(&request, &answer, again);
+                }
+            }
+            Call::Strangers(seat, again) => {
+                for mut request in requests::each_rank(seat, seat.ranks) {
+                    request.resume = Some(requests::of_a_stranger(&request, again));
+                    self.register(request);
+                }
+            }
+            Call::RegisterBytes(rank, bytes) => {
+                let peer = requests::ip(u32::from(rank % 6));
+                self.register_bytes(bytes, peer, None);
+            }
             Call::Heartbeat(sender, progress) => {
                 self.heartbeat(&fuzzing::heartbeat(self.member(sender), *progress));
+            }
+            Call::HeartbeatAll(pick) => {
+                let Some((_, answer)) = self.answered(*pick) else {
+                    return;
+                };
+                for (request, answer) in self.members_of(answer.key) {
+                    self.heartbeat(&fuzzing::heartbeat(member_of(&request, &answer), 1));
+                }
             }
             Call::HeartbeatBytes(bytes) => self.heartbeat(bytes),
             Call::Leave(sender) => {
@@ -129,7 +180,16 @@ impl Session {
                 answered(self.control.leave(bytes, now));
             }
             Call::Abort(sender, text) => {
-                let request = fuzzing::abort(self.member(sender), text.clone());
+                let request = fuzzing::abort(self.member(sender), text.clone(), None);
+                answered(self.control.abort(&request, now));
+            }
+            Call::Relay(sender, rank, text) => {
+                let reason = AbortReason {
+                    rank: Some(*rank).filter(|rank| rank % 2 == 0),
+                    kind: AbortKind::Lost,
+                    text: text.clone(),
+                };
+                let request = fuzzing::abort(self.member(sender), String::new(), Some(reason));
                 answered(self.control.abort(&request, now));
             }
             Call::AbortBytes(bytes) => {
@@ -137,22 +197,23 @@ impl Session {
             }
             Call::Poll(pick) => {
                 if let Some(at) = self.pick(*pick)
-                    && let Some(outcome) = self.control.poll(self.tickets[at])
+                    && let Some(outcome) = self.control.poll(self.tickets[at].0)
                 {
-                    self.tickets.remove(at);
-                    self.outcome(outcome);
+                    let (_, request) = self.tickets.remove(at);
+                    self.outcome(outcome, request);
                 }
             }
             Call::GiveUp(pick, waited) => {
                 if let Some(at) = self.pick(*pick) {
-                    let (ticket, waited) = (self.tickets.remove(at), Duration::from_millis((*waited).into()));
+                    let (ticket, request) = self.tickets.remove(at);
+                    let waited = Duration::from_millis((*waited).into());
                     let outcome = self.control.give_up(ticket, waited);
-                    self.outcome(outcome);
+                    self.outcome(outcome, request);
                 }
             }
             Call::Withdraw(pick) => {
                 if let Some(at) = self.pick(*pick) {
-                    self.control.withdraw(self.tickets.remove(at));
+                    self.control.withdraw(self.tickets.remove(at).0);
                 }
             }
             Call::Tick => self.control.tick(now),
@@ -162,15 +223,43 @@ impl Session {
         }
     }
 
-    fn register(&mut self, request: &[u8], peer: IpAddr) {
+    fn register(&mut self, request: Registration) {
+        let peer = requests::ip(request.rank());
+        self.register_bytes(&fuzzing::registration(&request), peer, Some(request));
+    }
+
+    fn register_bytes(&mut self, bytes: &[u8], peer: IpAddr, request: Option<Registration>) {
         let now = self.now();
-        self.tickets
-            .extend(answered(self.control.register(request, peer, now)));
+        let ticket = answered(self.control.register(bytes, peer, now));
+        self.tickets.extend(ticket.map(|ticket| (ticket, request)));
+        // A caller learns its outcome soon.
+        self.answer_all(false);
+    }
+
+    fn resume(&mut self, request: &Registration, answer: &Registered, again: &Again) {
+        for request in requests::again(request, answer, again) {
+            self.register(request);
+        }
+    }
+
+    fn answered(&self, pick: u8) -> Option<(Registration, Registered)> {
+        // The latest ones first: they are likely to be members still.
+        let index = usize::from(pick).checked_rem(self.members.len())?;
+        self.members.iter().rev().nth(index).cloned()
+    }
+
+    /// Those that were answered last for this job, each process once.
+    fn members_of(&self, key: u64) -> Vec<(Registration, Registered)> {
+        let of_job = self.members.iter().filter(|(_, answer)| answer.key == key);
+        let latest: BTreeMap<u64, _> = of_job.map(|member| (member.0.nonce, member)).collect();
+        latest.into_values().cloned().collect()
     }
 
     fn heartbeat(&mut self, request: &[u8]) {
         let now = self.now();
-        if let Some(Pulse::Aborted(reason)) = answered(self.control.heartbeat(request, now)) {
+        if let Some(Pulse::Aborted(reason) | Pulse::Excluded(reason)) =
+            answered(self.control.heartbeat(request, now))
+        {
             invariants::one_line(&reason.text);
         }
     }
@@ -179,29 +268,54 @@ impl Session {
         usize::from(pick).checked_rem(self.tickets.len())
     }
 
-    /// Who a sender says it is: the key of a job that is or was, or none that ever was.
+    /// Who a sender says it is.
     fn member(&self, sender: &Sender) -> Member {
-        let state = self.plane.state();
-        let job = state
-            .admitted
-            .get(usize::from(sender.job) % (state.admitted.len() + 1));
-        Member {
-            key: job.map_or(1, |job| job.key),
-            rank: u32::from(sender.rank % 6),
-            nonce: nonce(sender.process),
+        let Some((request, answer)) = self.answered(sender.member) else {
+            let (key, rank, nonce) = (1, 0, 1);
+            return Member { key, rank, nonce };
+        };
+        let mut member = member_of(&request, &answer);
+        match sender.wrong {
+            1 => member.key ^= 1,
+            2 => member.rank += 1,
+            3 => member.nonce += 1,
+            _ => {}
         }
+        member
     }
 
-    /// A job that starts is the one that the data plane was given.
-    fn outcome(&self, outcome: Result<Registered, Refusal>) {
-        let Some(job) = answered(Some(outcome)) else {
+    fn outcome(&mut self, outcome: Result<Registered, Refusal>, request: Option<Registration>) {
+        let Some(answer) = answered(Some(outcome)) else {
             return;
         };
-        let state = self.plane.state();
-        let spec = state.admitted.iter().find(|spec| spec.key == job.key);
-        let spec = spec.expect("a rank has the key of a job that was admitted");
-        let given = (spec.members.len(), spec.lanes, spec.window, spec.streams);
-        assert_eq!((job.ranks as usize, job.lanes, job.window, job.streams), given);
+        answers::check(&answer, request.as_ref(), &self.plane.state());
+        let alike = Registered {
+            member: 0,
+            ..answer.clone()
+        };
+        let known = self
+            .answers
+            .entry((answer.key, answer.epoch))
+            .or_insert_with(|| alike.clone());
+        assert_eq!(*known, alike, "members were told different things");
+        if let Some(request) = request {
+            if self.members.len() == REMEMBERED {
+                self.members.remove(0);
+            }
+            let request = Registration {
+                resume: None,
+                ..request
+            };
+            self.members.push((request, answer));
+        }
+    }
+}
+
+fn member_of(request: &Registration, answer: &Registered) -> Member {
+    Member {
+        key: answer.key,
+        rank: request.rank(),
+        nonce: request.nonce,
     }
 }
 
@@ -214,50 +328,5 @@ fn answered<T>(answer: Answer<T>) -> Option<T> {
             invariants::one_line(&text);
             None
         }
-    }
-}
-
-/// The address of a rank.
-fn ip(rank: u8) -> IpAddr {
-    IpAddr::from([10, 0, 0, rank % 6 + 1])
-}
-
-/// The data addresses of a rank, which follow from its process.
-fn addresses(rank: u8, seat: &Seat) -> impl Iterator<Item = SocketAddr> {
-    let first = 5000 + 100 * nonce(seat.process) as u16;
-    let odd = seat
-        .odd_address
-        .map(|pick| ODD_ADDRESSES[usize::from(pick) % ODD_ADDRESSES.len()]);
-    (0..u16::from(seat.streams % 5)).map(move |stream| {
-        let own = SocketAddr::new(ip(rank), first + stream);
-        let odd = odd.filter(|_| stream == 0).and_then(|text| text.parse().ok());
-        odd.unwrap_or(own)
-    })
-}
-
-fn nonce(process: u8) -> u64 {
-    [1, 1, 2, 0][usize::from(process % 4)]
-}
-
-fn request(seat: &Seat) -> Registration {
-    let size = seat.size % 8;
-    Registration {
-        world: NAMES[usize::from(seat.world) % NAMES.len()].into(),
-        size: if size > 5 {
-            58 + u32::from(size)
-        } else {
-            size.into()
-        },
-        rank: u32::from(seat.rank % 6),
-        nonce: nonce(seat.process),
-        endpoints: addresses(seat.rank, seat).collect(),
-        max_datagram: seat.max_datagram.into(),
-        receive_buffer: seat.receive_buffer.into(),
-        lanes: seat.lanes.map(|lanes| match lanes {
-            0..=4 => LANES[usize::from(lanes)].into(),
-            other => other.into(),
-        }),
-        window: seat.window,
-        wait: Duration::from_secs(1),
     }
 }

@@ -235,6 +235,47 @@ fn a_job_that_shrinks_goes_on_without_those_that_do_not_come_again() {
 }
 
 #[test]
+fn where_a_job_did_not_run_a_minority_does_not_go_on() {
+    // The world of four, the ranks that come, and whether they go on.
+    for (ranks, go_on) in [(1, false), (2, false), (3, true)] {
+        let job = Bench::new()
+            .start_with(4, |rank| shrinking("x", 4, rank))
+            .unwrap();
+        let mut stand_by = Bench::new();
+        let again = |rank| Registration {
+            on_lost: OnLost::Shrink,
+            ..resuming(&job, 4, rank, 3)
+        };
+        let tickets: Vec<_> = (0..ranks)
+            .map(|rank| stand_by.register(&again(rank)).unwrap())
+            .collect();
+        stand_by.wait(10.1);
+        for ticket in tickets {
+            let outcome = stand_by.registry.poll(ticket).expect("it is over");
+            match outcome {
+                Ok(answer) => {
+                    assert!(go_on, "{ranks} went on");
+                    assert_eq!((answer.workers, answer.boundary.unwrap().lost), (3, vec![3]));
+                }
+                Err(refusal) => {
+                    assert!(!go_on, "{refusal}");
+                    assert_eq!(refusal.word(), "ranks-missing");
+                    let missing = if ranks == 1 { "1, 2, 3" } else { "2, 3" };
+                    assert_eq!(
+                        refusal.to_string(),
+                        format!(
+                            "world 'x' of 4: ranks {missing} did not register again within 10 s, and only {ranks} did: \
+                             the others may go on elsewhere, so more than half must be here to go on without them"
+                        )
+                    );
+                }
+            }
+        }
+        assert_eq!(stand_by.plane.admitted(), usize::from(go_on));
+    }
+}
+
+#[test]
 fn the_ranks_of_a_lost_child_come_by_another_way() {
     let mut bench = Bench::new();
     let ticket = bench.register(&child("x", 4, 50, &[0, 1])).unwrap();
@@ -388,6 +429,29 @@ fn a_job_known_by_another_shape_is_not_resumed() {
     let text = bench.refusal(&resuming(&stranger, 2, 0, 3));
     assert!(text.starts_with("the world 'x' is already running"), "{text}");
     assert_eq!(bench.heartbeat(&job, 0), Pulse::Ok);
+}
+
+#[test]
+fn no_epoch_of_a_job_is_used_twice() {
+    let mut bench = Bench::new();
+    let job = bench.start("x", 1).unwrap();
+    let last_but_one = Registered {
+        epoch: u32::MAX - 1,
+        ..job.clone()
+    };
+    let ticket = bench.register(&resuming(&last_but_one, 1, 0, 3)).unwrap();
+    assert_eq!(bench.outcome(ticket).epoch, u32::MAX);
+    let elsewhere = Registration {
+        nonce: 77,
+        ..resuming(&job, 1, 0, 3)
+    };
+    let ticket = bench.register(&elsewhere).unwrap();
+    assert_eq!(
+        bench.registry.poll(ticket).unwrap().unwrap_err().to_string(),
+        "rank 0 cannot resume the job of the world 'x' here: the job's epoch 4294967295 has no successor; start the \
+         world again"
+    );
+    assert_eq!(bench.registry.running_jobs(), 0);
 }
 
 #[test]

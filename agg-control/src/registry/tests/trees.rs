@@ -133,6 +133,26 @@ fn the_abort_of_a_child_keeps_its_reason() {
 }
 
 #[test]
+fn a_child_that_gives_no_reason_is_named() {
+    let mut bench = Bench::new();
+    let ticket = bench.register(&child("x", 2, 50, &[0, 1])).unwrap();
+    let job = bench.registry.poll(ticket).unwrap().unwrap();
+    let sender = Member {
+        key: job.key,
+        rank: 0,
+        nonce: 50,
+    };
+    let reason = crate::AbortReason {
+        rank: Some(1),
+        kind: crate::AbortKind::Lost,
+        text: String::new(),
+    };
+    bench.registry.abort(sender, "", Some(reason), bench.now).unwrap();
+    let shown = bench.plane.aborted.lock().unwrap()[0].text.clone();
+    assert_eq!(shown, "the aggregator of ranks 0, 1 gave no reason");
+}
+
+#[test]
 fn the_status_names_lags_and_children() {
     let mut bench = Bench::new();
     bench.register(&child("x", 3, 50, &[0, 2])).unwrap();

@@ -204,7 +204,7 @@ impl Registry {
         Ok(JobSpec {
             key: terms.key,
             name: name.into(),
-            epoch: self.next_epoch(terms.key, seats),
+            epoch: self.next_epoch(name, terms.key, seats)?,
             members: member_specs(seats),
             workers: terms.workers,
             lanes: terms.lanes,
