@@ -550,7 +550,7 @@ impl Place<'_> {
             frames.request_get(index);
         }
         let emitted = emit(outcome, head, values, job, header, out);
-        frames.after::<N>(self.heads, self.values, index, before.0, self.now);
+        frames.after::<N>(self.heads, self.values, index, before.0, self.now, self.counters);
         emitted
     }
 }
@@ -601,7 +601,7 @@ impl Recall<'_> {
         let arrival = head.result(self.key, job.epoch, slot);
         let outcome = head.settle_recalled(job, self.now);
         let emitted = emit(outcome, head, values, job, &arrival, out);
-        frames.after::<N>(self.heads, self.values, index, waited, self.now);
+        frames.after::<N>(self.heads, self.values, index, waited, self.now, self.counters);
         emitted
     }
 }

@@ -166,8 +166,17 @@ impl Frames {
         index: usize,
         waited: bool,
         now: Nanos,
+        counters: &mut Counters,
     ) {
         let Some(head) = heads.get_mut(index) else { return };
+        // Where sums that wait have nearly all frames, results that could go are too rare to be searched for.
+        if self.free >= self.count
+            && 2 * self.waiting > self.count
+            && let Some(frame) = head.forget_result()
+        {
+            counters.add(Counter::Evicted);
+            self.push(values, N, frame);
+        }
         if head.frame() == self.count {
             head.forget_result();
             head.take_frame();
