@@ -27,7 +27,7 @@ void tributary_panic(void);
 #define TRIBUTARY_PACKET_BYTES 1080
 
 // Bytes of memory that an aggregator needs, aligned to 8.
-#define TRIBUTARY_AGGREGATOR_BYTES 192512
+#define TRIBUTARY_AGGREGATOR_BYTES 204800
 
 // Bytes of memory that a worker needs, aligned to 8.
 #define TRIBUTARY_WORKER_BYTES 20480

@@ -20,7 +20,7 @@ pub struct TributaryAggregator {
 }
 
 /// Bytes of memory that an aggregator needs, aligned to 8.
-pub const TRIBUTARY_AGGREGATOR_BYTES: usize = 192_512;
+pub const TRIBUTARY_AGGREGATOR_BYTES: usize = 204_800;
 
 const _: () = assert!(size_of::<TributaryAggregator>() <= TRIBUTARY_AGGREGATOR_BYTES);
 const _: () = assert!(align_of::<TributaryAggregator>() <= 8);
