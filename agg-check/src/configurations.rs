@@ -239,6 +239,11 @@ pub fn quorum(blocks: usize, grace: u64, generations: u16) -> Scenario {
     Scenario::new(&name, 3, 1, vec![Step::f32(blocks)]).quorum(2, grace, generations)
 }
 
+/// Less near memory than chunks in flight, and a store.
+pub fn spilling(scenario: Scenario, frames: u32) -> Scenario {
+    named(scenario, &format!(", {frames} frames")).spilling(frames)
+}
+
 /// The same with trouble, which its name tells.
 pub fn troubled(scenario: Scenario, trouble: Trouble) -> Scenario {
     let suffix = match trouble {

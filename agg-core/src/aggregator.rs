@@ -107,6 +107,16 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         Some(self.jobs.get(&key)?.frames.as_ref()?.given())
     }
 
+    /// What is known of a job's frames besides the slot memory. To save it.
+    pub fn spill(&self, key: u64) -> Option<&Frames> {
+        self.jobs.get(&key)?.frames.as_ref()
+    }
+
+    /// The same, to restore what [`Self::spill`] gave beside the slots' memory.
+    pub fn spill_mut(&mut self, key: u64) -> Option<&mut Frames> {
+        self.jobs.get_mut(&key)?.frames.as_mut()
+    }
+
     /// The slot memory of all jobs: heads and values. To inspect it, or to save it.
     pub fn memory(&self) -> (&[Head], &[i32]) {
         (self.heads.as_ref(), self.values.as_ref())

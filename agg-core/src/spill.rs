@@ -45,8 +45,8 @@ pub enum StoreAction<'v> {
 }
 
 /// The frames of one job: which are free, and what is to be asked of the store.
-#[derive(Clone, Debug)]
-pub(crate) struct Frames {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frames {
     count: u32,
     /// The first free frame; the first lane of a free one holds the number of the next.
     free: u32,
@@ -57,6 +57,13 @@ pub(crate) struct Frames {
     /// When an unanswered put was last repeated.
     repeated_at: Nanos,
     requests: Deque<u32, QUEUE>,
+}
+
+/// Without the requests, which are none once the host has taken them.
+impl core::hash::Hash for Frames {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        (self.count, self.free, self.waiting, self.evict_at, self.put_at).hash(state);
+    }
 }
 
 impl Frames {
@@ -77,6 +84,14 @@ impl Frames {
             put_at: 0,
             repeated_at: 0,
             requests: Deque::new(),
+        }
+    }
+
+    /// The same without its time, which only paces what is asked of the store (as [`Head::without_time`]).
+    pub fn without_time(&self) -> Self {
+        Self {
+            repeated_at: 0,
+            ..self.clone()
         }
     }
 

@@ -5,7 +5,8 @@ use crate::wire::{Flags, Header};
 use crate::{MemberSet, Nanos, Round};
 
 impl Head {
-    pub(crate) fn frame(&self) -> u32 {
+    /// In a job with frames, which of them holds its values; [`NO_FRAME`] where none does.
+    pub fn frame(&self) -> u32 {
         self.frame
     }
 
