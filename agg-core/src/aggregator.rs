@@ -522,6 +522,8 @@ impl Place<'_> {
             return (Counter::DroppedLength, Verdict::Quiet);
         };
         let index = index_of(job, header);
+        // Before it may get a frame: what is in the store waits there.
+        let waited = self.heads.get(index).is_some_and(Head::waits_near);
         let frame = frames.find::<N>(
             self.heads,
             self.values,
@@ -551,16 +553,16 @@ impl Place<'_> {
             header,
             values: arrived,
         };
-        let before = (head.waits_near(), head.sum());
+        let before = head.sum();
         let outcome = head.accept(values, job, arrival, self.now);
-        if head.sum() != before.1 {
+        if head.sum() != before {
             head.cancel_putting();
         }
         if matches!(outcome, Outcome::Recall) {
             frames.request_get(index);
         }
         let emitted = emit(outcome, head, values, job, header, out);
-        frames.after::<N>(self.heads, self.values, index, before.0, self.now);
+        frames.after::<N>(self.heads, self.values, index, waited, self.now);
         emitted
     }
 }
