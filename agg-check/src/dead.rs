@@ -67,7 +67,8 @@ pub fn to_node(header: &Header, node: &Node, sender: Option<u8>) -> bool {
 
 /// Whether what a store says is dead to its aggregator: it is of an older round.
 pub fn from_store(header: &Header, node: &Node) -> bool {
-    node.held(header).is_some_and(|held| held.round.is_after(header.round))
+    node.held(header)
+        .is_some_and(|held| held.round.is_after(header.round))
 }
 
 /// Whether a packet of the parent is dead to a leaf: of another epoch or an older round, or the result of a generation that is

@@ -209,7 +209,13 @@ impl Engine {
             let slot = (request.place / u32::from(self.job.generations)) as u16;
             match request.action {
                 StoreAction::Put(values) => {
-                    put.push(Packet::kept(self.number, slot, request.round, request.set, values));
+                    put.push(Packet::kept(
+                        self.number,
+                        slot,
+                        request.round,
+                        request.set,
+                        values,
+                    ));
                 }
                 StoreAction::Get => asked.push((slot, request.round, Some(request.set))),
             }

@@ -62,7 +62,6 @@ struct Schedule<'w> {
     store: Store,
     /// What the store of an aggregator was given since.
     kept: HashMap<(usize, Chunk), PacketId>,
-    debug: bool,
 }
 
 /// Runs the fair schedule from a state; the worst of the endings where there are several.
@@ -73,7 +72,9 @@ pub fn run(world: &World, parties: &Parties) -> Ending {
     };
     let endings = stores.iter().map(|store| run_with(world, parties, *store));
     let worst = |a, b| match (a, b) {
-        (Ending::Finished { alarms: a }, Ending::Finished { alarms: b }) => Ending::Finished { alarms: a.max(b) },
+        (Ending::Finished { alarms: a }, Ending::Finished { alarms: b }) => {
+            Ending::Finished { alarms: a.max(b) }
+        }
         (Ending::Failed, Ending::Failed) => Ending::Failed,
         _ => Ending::Stuck,
     };
@@ -81,14 +82,6 @@ pub fn run(world: &World, parties: &Parties) -> Ending {
 }
 
 fn run_with(world: &World, parties: &Parties, store: Store) -> Ending {
-    let e = run_with2(world, parties, store, false);
-    if e == Ending::Stuck {
-        static ONCE: std::sync::Once = std::sync::Once::new();
-        ONCE.call_once(|| { eprintln!("STUCK {store:?}"); eprintln!("{:?}", world.node_debug(parties.nodes[0].unwrap())); run_with2(world, parties, store, true); });
-    }
-    e
-}
-fn run_with2(world: &World, parties: &Parties, store: Store, debug: bool) -> Ending {
     let mut schedule = Schedule {
         world,
         parties: parties.clone(),
@@ -100,7 +93,6 @@ fn run_with2(world: &World, parties: &Parties, store: Store, debug: bool) -> End
         },
         store,
         kept: HashMap::new(),
-        debug,
     };
     schedule.end_trouble();
     if store == Store::Lost {
@@ -115,7 +107,6 @@ fn run_with2(world: &World, parties: &Parties, store: Store, debug: bool) -> End
         if store == Store::Silent && alarms % 3 == 0 {
             schedule.lose_stores();
         }
-        if debug { eprintln!("ALARM {alarms}"); }
         schedule.all(Event::Alarm);
     }
     Ending::Stuck
@@ -176,12 +167,6 @@ impl Schedule<'_> {
     }
 
     fn arrive(&mut self, due: Due) {
-        if self.debug {
-            let (what, id) = match &due { Due::Packet(p, _) => ("packet", *p), Due::Stored(p) => ("stored", *p), Due::Recalled(p) => ("recalled", *p) };
-            let packet = self.world.packets.packet(id);
-            let h = packet.header();
-            eprintln!("  {what} {:?}->{:?} {:?} {:?} slot {} round {} set {:?}", packet.from, packet.to, h.kind, h.flags, h.slot, h.round.0, h.set);
-        }
         let (packet, event) = match due {
             Due::Packet(packet, instant) => (packet, NodeEvent::Take(packet, instant)),
             Due::Stored(packet) => (packet, NodeEvent::Stored(packet)),
@@ -261,6 +246,7 @@ impl Schedule<'_> {
 
     fn send(&mut self, packets: &[PacketId], later: usize) {
         let instant = self.instants[later];
-        self.queue.extend(packets.iter().map(|packet| Due::Packet(*packet, instant)));
+        self.queue
+            .extend(packets.iter().map(|packet| Due::Packet(*packet, instant)));
     }
 }

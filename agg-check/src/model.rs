@@ -131,7 +131,10 @@ impl TributaryModel {
 
     fn lose_store(&self, state: &State, node: usize) -> State {
         let mut next = state.clone();
-        if let Some(step) = next.parties.happen_to_node(&self.world, node, NodeEvent::StoreLost) {
+        if let Some(step) = next
+            .parties
+            .happen_to_node(&self.world, node, NodeEvent::StoreLost)
+        {
             self.sent(&mut next, [step.first.clone(), step.again.clone()]);
         }
         next

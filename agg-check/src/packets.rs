@@ -121,7 +121,12 @@ impl Packets {
 
     /// A sum that the store of an aggregator was given, in whatever state.
     pub fn sum(&self, node: Party, sum: Chunk) -> Option<PacketId> {
-        self.table.read().expect("no panic under the lock").sums.get(&(node, sum)).copied()
+        self.table
+            .read()
+            .expect("no panic under the lock")
+            .sums
+            .get(&(node, sum))
+            .copied()
     }
 
     /// How many classes there are.

@@ -155,7 +155,6 @@ impl World {
         })
     }
 
-    pub fn node_debug(&self, id: NodeId) -> Arc<Node> { self.nodes.value(id.0) }
     /// What a packet can be to the aggregator that it goes to: it arrives at one of several instants, or it stands for what a
     /// store says.
     pub fn ways(&self, packet: PacketId) -> Vec<NodeEvent<PacketId>> {
