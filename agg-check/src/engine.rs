@@ -10,6 +10,7 @@ use agg_core::{
 };
 
 use crate::member::KEY;
+use crate::mutation::{Mutation, SpillMutation};
 use crate::network::{Chunk, Packet};
 use crate::node::NodeEvent;
 use crate::scenario::Scenario;
@@ -115,6 +116,7 @@ impl Done {
 pub struct Engine {
     aggregator: Mutex<Slots>,
     number: usize,
+    broken: Option<SpillMutation>,
     /// The job and its slots before anything.
     pub(crate) job: Job,
     pub(crate) empty: Memory,
@@ -161,6 +163,7 @@ impl Engine {
         empty.reduce();
         Self {
             number,
+            broken: scenario.mutation.and_then(Mutation::spill),
             job: *aggregator.job(KEY).expect("it was admitted"),
             empty,
             aggregator: Mutex::new(aggregator),
@@ -181,7 +184,13 @@ impl Engine {
         let before = aggregator.counters().clone();
         let instant = INSTANTS[event.instant()];
         lend(&mut aggregator, job, memory, instant);
-        let verdict = act(&mut aggregator, event, instant, out);
+        let heard = match self.broken {
+            Some(broken) => broken.hears(event),
+            None => Some(event),
+        };
+        let verdict = heard.map_or(Verdict::Quiet, |event| {
+            act(&mut aggregator, event, instant, self.broken, out)
+        });
         let (put, asked) = self.requests(&mut aggregator);
         *job = Job {
             policy: job.policy,
@@ -195,11 +204,13 @@ impl Engine {
         memory.reduce();
         let counted = aggregator.counters().iter();
         let counted = counted.filter(|(counter, count)| *count != before.get(*counter));
+        let counters: Vec<_> = counted.map(|(counter, _)| counter).collect();
+        let says = |broken: SpillMutation| broken.says(verdict, &counters);
         Done {
-            verdict,
+            verdict: self.broken.map_or(verdict, says),
             put,
             asked,
-            counters: counted.map(|(counter, _)| counter).collect(),
+            counters,
         }
     }
 
@@ -237,12 +248,20 @@ fn lend(aggregator: &mut Slots, job: &Job, memory: &Memory, instant: Instant) {
     };
 }
 
-fn act(aggregator: &mut Slots, event: NodeEvent<&Packet>, instant: Instant, out: &mut [u8]) -> Verdict {
+fn act(
+    aggregator: &mut Slots,
+    event: NodeEvent<&Packet>,
+    instant: Instant,
+    broken: Option<SpillMutation>,
+    out: &mut [u8],
+) -> Verdict {
     let generations = aggregator.job(KEY).expect("it was admitted").generations;
     let sum = |packet: &Packet| {
         let header = packet.header();
-        let place = header.slot * generations + header.round.generation(generations) as u16;
-        (u32::from(place), header.round, header.set)
+        let place = usize::from(header.slot * generations) + header.round.generation(generations);
+        let head = &aggregator.memory().0[place];
+        let set = broken.map_or(header.set, |broken| broken.set(packet, event, head));
+        (place as u32, header.round, set)
     };
     match event {
         NodeEvent::Take(packet, _) => {
@@ -250,7 +269,12 @@ fn act(aggregator: &mut Slots, event: NodeEvent<&Packet>, instant: Instant, out:
         }
         NodeEvent::Recalled(packet, _) => {
             let (place, round, set) = sum(packet);
-            return aggregator.recalled(KEY, place, round, set, &packet.values(), instant.now, out);
+            let values = packet.values();
+            let values = match broken {
+                Some(broken) => broken.values(values),
+                None => values,
+            };
+            return aggregator.recalled(KEY, place, round, set, &values, instant.now, out);
         }
         NodeEvent::Stored(packet) => {
             let (place, round, set) = sum(packet);
