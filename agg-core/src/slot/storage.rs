@@ -76,7 +76,9 @@ impl Head {
 
     /// The store has this sum. The frame that is free now, if nothing was added meanwhile.
     pub(crate) fn hand_over(&mut self, round: Round, set: MemberSet) -> Option<u32> {
-        if !self.putting || self.is_stored() || (self.round, self.set) != (round, set) {
+        // A sum that has conflicted meanwhile waits no more, and was counted so.
+        let awaited = self.putting && self.waits_near() && !self.is_stored();
+        if !awaited || (self.round, self.set) != (round, set) {
             return None;
         }
         self.past = set;
