@@ -46,6 +46,8 @@ fn scenarios() -> Vec<Scenario> {
     scenarios.extend(levels());
     scenarios.extend(deaths());
     scenarios.extend(quorums());
+    scenarios.extend(given::stores());
+    scenarios.push(troubled(given::spilling(given::one_slot(), 2), Trouble::Restart));
     scenarios
 }
 

@@ -239,6 +239,33 @@ pub fn quorum(blocks: usize, grace: u64, generations: u16) -> Scenario {
     Scenario::new(&name, 3, 1, vec![Step::f32(blocks)]).quorum(2, grace, generations)
 }
 
+/// Less near memory than chunks in flight, and a store.
+pub fn spilling(scenario: Scenario, frames: u32) -> Scenario {
+    named(scenario, &format!(", {frames} frames")).spilling(frames)
+}
+
+/// One frame, besides that through which results pass, and a store: three rounds of a slot; two slots; sums of two in the
+/// store while the third is late; exponents; ranks that disagree.
+pub fn stores() -> Vec<Scenario> {
+    let disagreement = Scenario {
+        disagrees: Some(vec![Step::i32(1), Step::i32(2)]),
+        ..Scenario::new(
+            "2 workers, W=1, the last disagrees",
+            2,
+            1,
+            vec![Step::i32(1), Step::f32(1)],
+        )
+    };
+    let scenarios = [
+        one_slot(),
+        Scenario::new("2 workers, W=2, 1 round", 2, 2, vec![Step::i32(2)]),
+        Scenario::new("3 workers, W=1, 1 round", 3, 1, vec![Step::i32(1)]),
+        Scenario::new("2 workers, W=1, f32 (2)", 2, 1, vec![Step::f32(2)]),
+        disagreement,
+    ];
+    scenarios.map(|scenario| spilling(scenario, 2)).into()
+}
+
 /// The same with trouble, which its name tells.
 pub fn troubled(scenario: Scenario, trouble: Trouble) -> Scenario {
     let suffix = match trouble {

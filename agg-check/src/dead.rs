@@ -36,7 +36,8 @@ pub fn from_member(header: &Header, node: Epoch, member: &Member) -> bool {
 
 /// Whether a packet of the member `sender` is dead to an aggregator: of an older round, of a complete generation (whose
 /// result went to every member when it became complete), or a first send that is merged already. Under a quorum it must
-/// also have said all that it says of its sender's past, and what is merged may yet let a generation go.
+/// also have said all that it says of its sender's past, and what is merged may yet let a generation go. Where there is a
+/// store, a generation can be emptied in its round, so that only older rounds are dead.
 ///
 /// Where the model has replaced an aggregator, all packets of older epochs are: it puts the refusals that they bring
 /// into the network at once. What comes from nobody who is a member is, too.
@@ -60,7 +61,14 @@ pub fn to_node(header: &Header, node: &Node, sender: Option<u8>) -> bool {
     // After a death a chunk can be of another operation than in another history.
     let same = held.op_seq == header.op_seq;
     let merged = !quorum && same && first_send && held.set.contains(sender);
-    held.round.is_after(header.round) || (held.round == header.round && (held.complete || merged))
+    let settled = !job.spills && (held.complete || merged);
+    held.round.is_after(header.round) || (held.round == header.round && settled)
+}
+
+/// Whether what a store says is dead to its aggregator: it is of an older round.
+pub fn from_store(header: &Header, node: &Node) -> bool {
+    node.held(header)
+        .is_some_and(|held| held.round.is_after(header.round))
 }
 
 /// Whether a packet of the parent is dead to a leaf: of another epoch or an older round, or the result of a generation that is

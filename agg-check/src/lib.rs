@@ -25,7 +25,7 @@ pub mod world;
 
 pub use explore::{Report, explore, refute};
 pub use model::{TributaryModel, rules};
-pub use mutation::{AggregatorMutation, Mutation, WorkerMutation};
+pub use mutation::{AggregatorMutation, Mutation, SpillMutation, WorkerMutation};
 pub use scenario::{Scenario, Trouble};
 pub use topology::Topology;
 pub use values::Step;

@@ -7,10 +7,11 @@ use agg_core::Policy;
 use agg_core::wire::Flags;
 use stateright::{Model, Property};
 
-use crate::engine::{self, LATE};
+use crate::engine::LATE;
 use crate::fair::{self, Ending};
 use crate::member::Event;
 use crate::network::{ClassId, Network};
+use crate::node::NodeEvent;
 use crate::packets::PacketId;
 use crate::parties::{Parties, Stage};
 use crate::scenario::{Pace, Scenario, Trouble};
@@ -51,6 +52,8 @@ pub enum Action {
     Member(usize, Event<PacketId>),
     /// The scenario's trouble strikes.
     Strike,
+    /// The store of an aggregator is lost (R-SPILL-4), as often as there is one.
+    LoseStore(usize),
 }
 
 /// The endings that were found, by the parties' states.
@@ -123,6 +126,17 @@ impl TributaryModel {
         let packet = self.world.packets.first(class);
         let sent = next.parties.deliver(&self.world, packet, instant);
         self.sent(&mut next, sent);
+        next
+    }
+
+    fn lose_store(&self, state: &State, node: usize) -> State {
+        let mut next = state.clone();
+        if let Some(step) = next
+            .parties
+            .happen_to_node(&self.world, node, NodeEvent::StoreLost)
+        {
+            self.sent(&mut next, [step.first.clone(), step.again.clone()]);
+        }
         next
     }
 
@@ -228,12 +242,16 @@ impl Model for TributaryModel {
         if state.parties.can_strike(&self.world) {
             actions.push(Action::Strike);
         }
+        if scenario.frames.is_some() {
+            actions.extend((0..state.parties.nodes.len()).map(Action::LoseStore));
+        }
         for packet in state.network.iter() {
             let first = self.world.packets.first(packet);
             let instants = match self.world.packets.packet(first).to {
                 Party::Worker(number) if !members[number].is_acting() => 0,
                 Party::Worker(_) => 1,
-                Party::Node(_) => engine::instants(scenario.policy),
+                Party::Node(_) => self.world.ways(first).len(),
+                Party::Store(_) => 0,
             };
             actions.extend((0..instants).map(|instant| Action::Deliver(packet, instant)));
         }
@@ -244,6 +262,7 @@ impl Model for TributaryModel {
             Action::Deliver(class, instant) => self.deliver(state, class, instant),
             Action::Member(number, event) => self.happen(state, number, event),
             Action::Strike => self.strike(state),
+            Action::LoseStore(node) => self.lose_store(state, node),
         };
         let next = if self.world.scenario.forgets_dead() {
             self.forget_dead(next)
@@ -295,7 +314,7 @@ impl Model for TributaryModel {
             let header = packet.header();
             let address = match packet.to {
                 Party::Worker(_) => format!("to {:?}", packet.to),
-                Party::Node(_) => format!("{:?} to {:?}", packet.from, packet.to),
+                Party::Node(_) | Party::Store(_) => format!("{:?} to {:?}", packet.from, packet.to),
             };
             format!(
                 "{address}: {:?} {:?} slot {} round {} epoch {} set {:?}",
@@ -306,6 +325,7 @@ impl Model for TributaryModel {
             Action::Deliver(packet, instant) => format!("arrives at {instant}: {}", describe(packet)),
             Action::Member(member, event) => format!("member {member}: {event:?}"),
             Action::Strike => format!("{:?}", self.world.scenario.trouble),
+            Action::LoseStore(node) => format!("the store of {node} is lost"),
         }
     }
 }

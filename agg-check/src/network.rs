@@ -4,9 +4,10 @@
 //! duplication and reordering at once, without bounds on any of them, and the set stays finite since contributions
 //! are immutable (R-NUM-5): what is sent again is what was sent before.
 
-use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, Refusal};
+use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, NO_MEMBER, Refusal};
 use agg_core::{Epoch, Exponent, MemberSet, Round};
 
+use crate::member::KEY;
 use crate::scenario::Pace;
 use crate::topology::Party;
 
@@ -21,7 +22,44 @@ pub struct Packet {
     pub bytes: Vec<u8>,
 }
 
+/// What must have the same bits wherever it is: the result of a slot and round, or what a store was given of it from these
+/// members.
+pub type Chunk = (u16, Round, Option<MemberSet>);
+
 impl Packet {
+    /// A sum that the store of an aggregator was given. From then on the store can say that it keeps it, and give it back, at
+    /// any time and any number of times, or never: one packet stands for both answers.
+    pub fn kept(node: usize, slot: u16, round: Round, set: MemberSet, values: &[i32]) -> Self {
+        let header = Header {
+            kind: Kind::Data,
+            flags: Flags::NONE,
+            member: NO_MEMBER,
+            slot,
+            key: KEY,
+            epoch: Epoch(0),
+            round,
+            set,
+            workers: 0,
+            scale: Exponent::NONE,
+            next: Exponent::NONE,
+            op: 0,
+            op_seq: 0,
+        };
+        let mut bytes = header.emit().to_vec();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        Self {
+            from: Party::Store(node),
+            to: Party::Node(node),
+            bytes,
+        }
+    }
+
+    /// Its values.
+    pub fn values(&self) -> Vec<i32> {
+        let lanes = self.bytes[HEADER_LEN..].as_chunks::<4>().0.iter();
+        lanes.map(|lane| i32::from_le_bytes(*lane)).collect()
+    }
+
     /// Its header; what is explored never damages packets.
     pub fn header(&self) -> Header {
         Header::split(&self.bytes).expect("packets are not damaged").0
@@ -73,10 +111,13 @@ impl Packet {
         class(reduced.emit().to_vec())
     }
 
-    /// Of a result on its way down: its slot and round, and what all that have these must have in common, which are
-    /// all bits but the epoch and, where it depends on the way, the set.
-    pub fn result(&self, sets_vary: bool) -> Option<((u16, Round), Vec<u8>)> {
+    /// Of a result on its way down, or a sum at a store: what it is of, and what all that are of this must have in common,
+    /// which are all bits but the epoch and, where it depends on the way, the set.
+    pub fn result(&self, sets_vary: bool) -> Option<(Chunk, Vec<u8>)> {
         let header = self.header();
+        if matches!(self.from, Party::Store(_)) {
+            return Some(((header.slot, header.round, Some(header.set)), self.bytes.clone()));
+        }
         if header.kind != Kind::Data || header.flags.has(Flags::UP) || !header.flags.has(Flags::RESULT) {
             return None;
         }
@@ -87,7 +128,7 @@ impl Packet {
             ..header
         };
         let bits = [&common.emit(), &self.bytes[HEADER_LEN..]].concat();
-        Some(((header.slot, header.round), bits))
+        Some(((header.slot, header.round, None), bits))
     }
 }
 

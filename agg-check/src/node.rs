@@ -6,10 +6,10 @@ use agg_core::slot::Head;
 use agg_core::wire::{Header, packet_len};
 use agg_core::{Counter, Job, MemberSet, Round, Verdict};
 
-use crate::engine::{Engine, INSTANTS};
+use crate::engine::{Done, Engine, Memory};
 use crate::member::KEY;
 use crate::mutation::Generation;
-use crate::network::Packet;
+use crate::network::{Chunk, Packet};
 use crate::scenario::Scenario;
 use crate::topology::Party;
 use crate::values::LANES;
@@ -17,12 +17,48 @@ use crate::values::LANES;
 /// What happens to an aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NodeEvent<P> {
-    /// A packet arrives, at one of the [`INSTANTS`].
+    /// A packet arrives, at one of the [`INSTANTS`](crate::engine::INSTANTS).
     Take(P, usize),
+    /// Its store says that it keeps this sum.
+    Stored(P),
+    /// Its store gives this sum back, at one of these instants.
+    Recalled(P, usize),
+    /// It is told that its store is lost (R-SPILL-4).
+    StoreLost,
     /// Its job is suspended (R-REFORM-1).
     Suspend,
     /// The member with this number is removed (R-QUORUM-5).
     Exclude(u8),
+}
+
+impl<P: Copy> NodeEvent<P> {
+    /// The packet that it is about.
+    pub fn packet(self) -> Option<P> {
+        match self {
+            Self::Take(packet, _) | Self::Stored(packet) | Self::Recalled(packet, _) => Some(packet),
+            Self::StoreLost | Self::Suspend | Self::Exclude(_) => None,
+        }
+    }
+
+    /// The same event with another form of the packet.
+    pub fn map<Q>(self, form: impl FnOnce(P) -> Q) -> NodeEvent<Q> {
+        match self {
+            Self::Take(packet, instant) => NodeEvent::Take(form(packet), instant),
+            Self::Stored(packet) => NodeEvent::Stored(form(packet)),
+            Self::Recalled(packet, instant) => NodeEvent::Recalled(form(packet), instant),
+            Self::StoreLost => NodeEvent::StoreLost,
+            Self::Suspend => NodeEvent::Suspend,
+            Self::Exclude(member) => NodeEvent::Exclude(member),
+        }
+    }
+
+    /// When it happens, where that matters.
+    pub fn instant(&self) -> usize {
+        match self {
+            Self::Take(_, instant) | Self::Recalled(_, instant) => *instant,
+            _ => 0,
+        }
+    }
 }
 
 /// The state of an aggregator: its place, its job and its slots.
@@ -38,7 +74,7 @@ pub struct Node {
 
 #[derive(Clone, Debug)]
 enum Slots {
-    Real { heads: Vec<Head>, values: Vec<i32> },
+    Real(Memory),
     Mutant(Vec<Generation>),
 }
 
@@ -62,8 +98,12 @@ pub struct Held {
 pub struct Handled {
     /// What it sends.
     pub sent: Vec<Packet>,
+    /// What its store is given.
+    pub put: Vec<Packet>,
+    /// What its store is asked for.
+    pub asked: Vec<Chunk>,
     /// What it counted.
-    pub counter: Option<Counter>,
+    pub counters: Vec<Counter>,
 }
 
 impl Node {
@@ -75,10 +115,7 @@ impl Node {
             .is_some_and(|mutation| mutation.aggregator().is_some());
         let slots = match mutant {
             true => Slots::Mutant(vec![Generation::default(); generations]),
-            false => Slots::Real {
-                heads: vec![Head::VACANT; generations],
-                values: vec![0; generations * LANES],
-            },
+            false => Slots::Real(engine.empty.clone()),
         };
         Self {
             topology,
@@ -118,7 +155,7 @@ impl Node {
     fn held_in(&self, slot: u16, generation: usize) -> Option<Held> {
         let index = usize::from(slot) * usize::from(self.job.generations) + generation;
         let heads = match &self.slots {
-            Slots::Real { heads, .. } => heads,
+            Slots::Real(memory) => &memory.heads,
             Slots::Mutant(generations) => return generations[index].held(),
         };
         let head = Some(&heads[index]).filter(|head| **head != Head::VACANT)?;
@@ -137,31 +174,45 @@ impl Node {
     /// The aggregator after an event, and what it did.
     pub fn after(&self, event: NodeEvent<&Packet>, scenario: &Scenario, engine: &Engine) -> (Self, Handled) {
         let mut next = self.clone();
-        let (packet, instant) = match event {
-            NodeEvent::Take(packet, instant) => (packet, INSTANTS[instant]),
-            NodeEvent::Suspend | NodeEvent::Exclude(_) => {
-                next.job = engine.after(&self.job, event);
-                return (next, Handled::default());
-            }
-        };
         let mut out = [0; packet_len(LANES)];
-        let (verdict, counter) = match &mut next.slots {
-            Slots::Real { heads, values } => {
-                engine.handle(&mut next.job, (heads, values), packet, instant, &mut out)
-            }
+        let done = match &mut next.slots {
+            Slots::Real(memory) => engine.handle(&mut next.job, memory, event, &mut out),
             Slots::Mutant(generations) => {
-                let broken = scenario.mutation.and_then(|mutation| mutation.aggregator());
-                let broken = broken.expect("mutant slots belong to a mutation");
-                let member = scenario.topologies[self.topology].number(self.number, packet.from);
-                let from_parent = engine.parent == Some(packet.from);
-                let verdict = broken.handle(generations, &self.job, packet, (member, from_parent), &mut out);
-                (verdict, None)
+                let mut nothing = engine.empty.clone();
+                match event {
+                    NodeEvent::Take(packet, _) => {
+                        let broken = scenario.mutation.and_then(|mutation| mutation.aggregator());
+                        let broken = broken.expect("mutant slots belong to a mutation");
+                        let member = scenario.topologies[self.topology].number(self.number, packet.from);
+                        let sender = (member, engine.parent == Some(packet.from));
+                        Done::quiet(broken.handle(generations, &self.job, packet, sender, &mut out))
+                    }
+                    // Of the job, not of its slots.
+                    _ => engine.handle(&mut next.job, &mut nothing, event, &mut out),
+                }
             }
         };
+        let handled = Handled {
+            sent: self.send(done.verdict, event.packet(), scenario, engine, &out),
+            put: done.put,
+            asked: done.asked,
+            counters: done.counters,
+        };
+        (next, handled)
+    }
+
+    fn send(
+        &self,
+        verdict: Verdict,
+        arrival: Option<&Packet>,
+        scenario: &Scenario,
+        engine: &Engine,
+        out: &[u8],
+    ) -> Vec<Packet> {
         let members = &scenario.topologies[self.topology].place(self.number).members;
         let (receivers, len) = match verdict {
             Verdict::Quiet => (Vec::new(), 0),
-            Verdict::Reply { len } => (vec![packet.from], len),
+            Verdict::Reply { len } => (arrival.map(|packet| packet.from).into_iter().collect(), len),
             Verdict::Broadcast { len, .. } => (members.clone(), len),
             Verdict::Forward { len, .. } => (engine.parent.into_iter().collect(), len),
         };
@@ -170,13 +221,12 @@ impl Node {
             to,
             bytes: out[..len].to_vec(),
         };
-        let sent = receivers.into_iter().map(send).collect();
-        (next, Handled { sent, counter })
+        receivers.into_iter().map(send).collect()
     }
 
     fn fields(&self) -> impl Eq + Hash + '_ {
         let (real, mutant) = match &self.slots {
-            Slots::Real { heads, values } => (Some((heads, values)), None),
+            Slots::Real(memory) => (Some(memory), None),
             Slots::Mutant(generations) => (None, Some(generations)),
         };
         (self.topology, self.number, self.job, real, mutant)

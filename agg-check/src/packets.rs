@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use agg_core::Round;
-
-use crate::network::{ClassId, Network, Packet};
+use crate::network::{Chunk, ClassId, Network, Packet};
 use crate::scenario::{Pace, Scenario};
+use crate::topology::Party;
 
 /// A packet, by its number in the world's table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -30,7 +29,9 @@ struct Table {
     class_numbers: HashMap<Packet, ClassId>,
     classes: Vec<Class>,
     /// The first result seen of each slot and round, in whatever state: all others must have its bits.
-    results: HashMap<(u16, Round), Vec<u8>>,
+    results: HashMap<Chunk, Vec<u8>>,
+    /// Each sum that was given to the store of an aggregator.
+    sums: HashMap<(Party, Chunk), PacketId>,
 }
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct Class {
     /// The first stands for all.
     packets: Vec<PacketId>,
     /// Of a result, what it is of and what it is.
-    result: Option<((u16, Round), Vec<u8>)>,
+    result: Option<(Chunk, Vec<u8>)>,
     /// A result with other bits than another result of its chunk.
     disagrees: bool,
 }
@@ -65,6 +66,9 @@ impl Packets {
         let class = *table.class_numbers.entry(packet.class(self.pace)).or_insert(next);
         if class == next {
             let result = packet.result(self.sets_vary);
+            if let (Party::Store(_), Some((sum, _))) = (packet.from, &result) {
+                table.sums.entry((packet.to, *sum)).or_insert(number);
+            }
             let disagrees = match &result {
                 Some((place, bits)) if !self.results_vary => table.disagrees(*place, bits),
                 _ => false,
@@ -115,6 +119,16 @@ impl Packets {
             .any(|(place, bits)| *seen.entry(place).or_insert(bits) != bits)
     }
 
+    /// A sum that the store of an aggregator was given, in whatever state.
+    pub fn sum(&self, node: Party, sum: Chunk) -> Option<PacketId> {
+        self.table
+            .read()
+            .expect("no panic under the lock")
+            .sums
+            .get(&(node, sum))
+            .copied()
+    }
+
     /// How many classes there are.
     pub fn classes(&self) -> usize {
         self.table.read().expect("no panic under the lock").classes.len()
@@ -127,7 +141,7 @@ impl Packets {
 
 impl Table {
     /// Agreement: where there are no others in other histories, the result of a chunk has the same bits in every state.
-    fn disagrees(&mut self, place: (u16, Round), bits: &[u8]) -> bool {
+    fn disagrees(&mut self, place: Chunk, bits: &[u8]) -> bool {
         *self.results.entry(place).or_insert_with(|| bits.to_vec()) != bits
     }
 }

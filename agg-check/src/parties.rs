@@ -1,6 +1,8 @@
 //! The parties at one moment, and what happens to them, whoever decides that it does: the model, which tries all that
 //! can, or the fair schedule.
 
+use std::sync::Arc;
+
 use agg_core::worker::Boundary;
 
 use crate::member::Event;
@@ -8,7 +10,7 @@ use crate::node::NodeEvent;
 use crate::packets::PacketId;
 use crate::scenario::Trouble;
 use crate::topology::Party;
-use crate::world::{MemberId, NodeId, World};
+use crate::world::{MemberId, NodeId, Step, World};
 
 /// How far the scenario's trouble is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -100,14 +102,24 @@ impl Parties {
         match world.packets.packet(packet).to {
             Party::Worker(number) => self.happen(world, number, Event::Take(packet)),
             Party::Node(number) => {
-                let Some(Some(node)) = self.nodes.get_mut(number) else {
-                    return [Vec::new(), Vec::new()];
-                };
-                let step = world.node_step(*node, NodeEvent::Take(packet, instant));
-                *node = step.next;
-                [step.first.clone(), Vec::new()]
+                let step = self.happen_to_node(world, number, world.ways(packet)[instant]);
+                step.map_or_else(Default::default, |step| [step.first.clone(), step.again.clone()])
             }
+            Party::Store(_) => panic!("what stores are told has no packets"),
         }
+    }
+
+    /// Something happens to an aggregator, if it is not lost.
+    pub fn happen_to_node(
+        &mut self,
+        world: &World,
+        number: usize,
+        event: NodeEvent<PacketId>,
+    ) -> Option<Arc<Step<NodeId>>> {
+        let node = self.nodes.get_mut(number)?.as_mut()?;
+        let step = world.node_step(*node, event);
+        *node = step.next;
+        Some(step)
     }
 
     /// R-REFORM-3.

@@ -51,6 +51,8 @@ pub struct Scenario {
     pub generations: u16,
     /// Slots.
     pub window: u16,
+    /// Chunks of near memory, where there is a store (R-SPILL).
+    pub frames: Option<u32>,
     /// The number of the first chunk: rounds wrap where it is high.
     pub first_chunk: u64,
     /// The operations that all members call.
@@ -79,6 +81,7 @@ impl Scenario {
             policy: Policy::All,
             generations: GENERATIONS,
             window,
+            frames: None,
             first_chunk: 0,
             script,
             disagrees: None,
@@ -140,6 +143,14 @@ impl Scenario {
         Self {
             policy: Policy::Quorum { members, grace },
             generations,
+            ..self
+        }
+    }
+
+    /// The same with so few frames, and a store.
+    pub fn spilling(self, frames: u32) -> Self {
+        Self {
+            frames: Some(frames),
             ..self
         }
     }

@@ -10,6 +10,8 @@ pub enum Party {
     Worker(usize),
     /// An aggregator.
     Node(usize),
+    /// The store of the aggregator with this number (R-SPILL).
+    Store(usize),
 }
 
 impl Party {
@@ -18,6 +20,7 @@ impl Party {
         let port = match self {
             Self::Worker(number) => 1 + number,
             Self::Node(number) => 1000 + number,
+            Self::Store(number) => 2000 + number,
         };
         Endpoint {
             ip: [0; 16],
@@ -121,6 +124,7 @@ impl Topology {
     pub fn workers(&self, party: Party) -> usize {
         match party {
             Party::Worker(_) => 1,
+            Party::Store(_) => 0,
             Party::Node(node) => self.0[node]
                 .members
                 .iter()

@@ -11,10 +11,10 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::dead;
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::interner::Interner;
 use crate::member::{Event, Member};
-use crate::network::{ClassId, Network, Packet};
+use crate::network::{Chunk, ClassId, Network, Packet};
 use crate::node::{Node, NodeEvent};
 use crate::packets::{PacketId, Packets};
 use crate::scenario::Scenario;
@@ -35,8 +35,10 @@ pub struct Step<I> {
     pub next: I,
     /// What it sends at once.
     pub first: Vec<PacketId>,
-    /// What its timers will send.
+    /// What a worker's timers will send; what an aggregator's store has been given.
     pub again: Vec<PacketId>,
+    /// What an aggregator asks back from its store.
+    pub asked: Vec<Chunk>,
 }
 
 type Steps<C, I> = RwLock<HashMap<C, Arc<Step<I>>>>;
@@ -121,6 +123,7 @@ impl World {
                 next,
                 first: self.numbers(sent.first),
                 again: self.numbers(sent.again),
+                asked: Vec::new(),
             }
         })
     }
@@ -128,20 +131,13 @@ impl World {
     /// What an event does to an aggregator.
     pub fn node_step(&self, id: NodeId, event: NodeEvent<PacketId>) -> Arc<Step<NodeId>> {
         known(&self.node_steps, (id, event), || {
-            let packet;
-            let event = match event {
-                NodeEvent::Take(number, instant) => {
-                    packet = self.packets.packet(number);
-                    NodeEvent::Take(&*packet, instant)
-                }
-                NodeEvent::Suspend => NodeEvent::Suspend,
-                NodeEvent::Exclude(member) => NodeEvent::Exclude(member),
-            };
+            let packet = event.packet().map(|number| self.packets.packet(number));
+            let event = event.map(|_| packet.as_deref().expect("it has one"));
             let node = self.nodes.value(id.0);
             let engine = self.engines[node.topology()][node.number()].as_ref();
             let engine = engine.expect("an aggregator that is lost does nothing");
             let (next, handled) = node.after(event, &self.scenario, engine);
-            if let Some(counter) = handled.counter {
+            for counter in handled.counters {
                 *self
                     .counted
                     .lock()
@@ -153,9 +149,23 @@ impl World {
             Step {
                 next,
                 first: self.numbers(handled.sent),
-                again: Vec::new(),
+                again: self.numbers(handled.put),
+                asked: handled.asked,
             }
         })
+    }
+
+    /// What a packet can be to the aggregator that it goes to: it arrives at one of several instants, or it stands for what a
+    /// store says.
+    pub fn ways(&self, packet: PacketId) -> Vec<NodeEvent<PacketId>> {
+        let instants = 0..engine::instants(self.scenario.policy);
+        match self.packets.packet(packet).from {
+            Party::Store(_) => {
+                let recalled = instants.map(|instant| NodeEvent::Recalled(packet, instant));
+                [NodeEvent::Stored(packet)].into_iter().chain(recalled).collect()
+            }
+            _ => instants.map(|instant| NodeEvent::Take(packet, instant)).collect(),
+        }
     }
 
     fn numbers(&self, packets: Vec<Packet>) -> Vec<PacketId> {
@@ -217,6 +227,9 @@ impl World {
         let topology = &self.scenario.topologies[node.topology()];
         if topology.place(node.number()).parent.map(Party::Node) == Some(packet.from) {
             return dead::to_leaf(&packet.header(), node);
+        }
+        if matches!(packet.from, Party::Store(_)) {
+            return dead::from_store(&packet.header(), node);
         }
         let sender = topology.number(node.number(), packet.from);
         dead::to_node(&packet.header(), node, sender)

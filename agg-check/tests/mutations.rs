@@ -2,7 +2,8 @@
 
 use agg_check::configurations as given;
 use agg_check::{
-    AggregatorMutation, Mutation, Scenario, Step, Topology, Trouble, WorkerMutation, explore, refute, rules,
+    AggregatorMutation, Mutation, Scenario, SpillMutation, Step, Topology, Trouble, WorkerMutation, explore,
+    refute, rules,
 };
 
 fn aggregator(scenario: Scenario, mutation: AggregatorMutation, rule: &'static str) {
@@ -11,6 +12,12 @@ fn aggregator(scenario: Scenario, mutation: AggregatorMutation, rule: &'static s
 
 fn worker(scenario: Scenario, mutation: WorkerMutation, rule: &'static str) {
     refute(scenario.breaking(Mutation::Worker(mutation)), rule).assert_violates(rule);
+}
+
+/// Two chunks through one slot with one frame besides that of results.
+fn spill(members: usize, mutation: SpillMutation, rule: &'static str) {
+    let scenario = Scenario::new("spill", members, 1, vec![Step::i32(2)]).spilling(2);
+    refute(scenario.breaking(Mutation::Spill(mutation)), rule).assert_violates(rule);
 }
 
 /// One chunk after another through one slot.
@@ -326,4 +333,26 @@ fn reform_3_one_operation_too_early() {
 #[test]
 fn reform_3_survivors_that_count_from_different_chunks_never_meet() {
     worker(deaths(3), WorkerMutation::NextChunkOff, rules::TERMINATION);
+}
+
+#[test]
+fn spill_1_who_finds_no_frame_and_asks_nobody_waits_for_ever() {
+    spill(2, SpillMutation::AskNobody, rules::TERMINATION);
+}
+
+#[test]
+fn spill_2_a_confirmation_of_another_set_loses_what_was_added() {
+    for members in [2, 3] {
+        spill(members, SpillMutation::IgnoreSet, rules::EXACT);
+    }
+}
+
+#[test]
+fn spill_3_what_comes_back_counts_once() {
+    spill(2, SpillMutation::AddTwice, rules::EXACT);
+}
+
+#[test]
+fn spill_4_a_set_whose_values_are_lost_waits_for_ever() {
+    spill(2, SpillMutation::KeepWhenLost, rules::TERMINATION);
 }

@@ -107,6 +107,16 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         Some(self.jobs.get(&key)?.frames.as_ref()?.given())
     }
 
+    /// What is known of a job's frames besides the slot memory. To save it.
+    pub fn spill(&self, key: u64) -> Option<&Frames> {
+        self.jobs.get(&key)?.frames.as_ref()
+    }
+
+    /// The same, to restore what [`Self::spill`] gave beside the slots' memory.
+    pub fn spill_mut(&mut self, key: u64) -> Option<&mut Frames> {
+        self.jobs.get_mut(&key)?.frames.as_mut()
+    }
+
     /// The slot memory of all jobs: heads and values. To inspect it, or to save it.
     pub fn memory(&self) -> (&[Head], &[i32]) {
         (self.heads.as_ref(), self.values.as_ref())
@@ -512,6 +522,8 @@ impl Place<'_> {
             return (Counter::DroppedLength, Verdict::Quiet);
         };
         let index = index_of(job, header);
+        // Before it may get a frame: what is in the store waits there.
+        let waited = self.heads.get(index).is_some_and(Head::waits_near);
         let frame = frames.find::<N>(
             self.heads,
             self.values,
@@ -541,16 +553,16 @@ impl Place<'_> {
             header,
             values: arrived,
         };
-        let before = (head.waits_near(), head.sum());
+        let before = head.sum();
         let outcome = head.accept(values, job, arrival, self.now);
-        if head.sum() != before.1 {
+        if head.sum() != before {
             head.cancel_putting();
         }
         if matches!(outcome, Outcome::Recall) {
             frames.request_get(index);
         }
         let emitted = emit(outcome, head, values, job, header, out);
-        frames.after::<N>(self.heads, self.values, index, before.0, self.now, self.counters);
+        frames.after::<N>(self.heads, self.values, index, waited, self.now, self.counters);
         emitted
     }
 }

@@ -45,8 +45,8 @@ pub enum StoreAction<'v> {
 }
 
 /// The frames of one job: which are free, and what is to be asked of the store.
-#[derive(Clone, Debug)]
-pub(crate) struct Frames {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frames {
     count: u32,
     /// The first free frame; the first lane of a free one holds the number of the next.
     free: u32,
@@ -57,6 +57,13 @@ pub(crate) struct Frames {
     /// When an unanswered put was last repeated.
     repeated_at: Nanos,
     requests: Deque<u32, QUEUE>,
+}
+
+/// Without the requests, which are none once the host has taken them.
+impl core::hash::Hash for Frames {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        (self.count, self.free, self.waiting, self.evict_at, self.put_at).hash(state);
+    }
 }
 
 impl Frames {
@@ -77,6 +84,14 @@ impl Frames {
             put_at: 0,
             repeated_at: 0,
             requests: Deque::new(),
+        }
+    }
+
+    /// The same without its time, which only paces what is asked of the store (as [`Head::without_time`]).
+    pub fn without_time(&self) -> Self {
+        Self {
+            repeated_at: 0,
+            ..self.clone()
         }
     }
 
@@ -194,8 +209,8 @@ impl Frames {
         }
     }
 
-    /// Asks the store to take a sum that waits. Where all were put already its answers may have been lost: from time to time
-    /// one is put again, which changes nothing if it was there.
+    /// Asks the store to take a sum that waits; its own part of it back first, if it has one. Where all were asked for already
+    /// its answers may have been lost: from time to time one is asked for again, which changes nothing if it was there.
     pub(crate) fn request_put(&mut self, heads: &mut [Head], now: Nanos) {
         // Where there is hardly any room left, whatever waits must go.
         let crowded = u64::from(self.waiting) * 4 > u64::from(self.count) * 3;
@@ -259,7 +274,9 @@ impl Frames {
                 set,
                 action,
             };
-            if head.is_recalling() {
+            // Also where only a part waits: the whole is put then.
+            let asks = head.is_recalling() || head.is_stored() && head.is_putting();
+            if asks {
                 counters.add(Counter::Recalled);
                 return Some(request(head.stored_set(), StoreAction::Get));
             }
@@ -293,7 +310,7 @@ impl Frames {
     /// The store is gone: whatever it held is missing again, and the members are asked for it.
     pub(crate) fn lost(&mut self, heads: &mut [Head], values: &mut [i32], lanes: usize) {
         self.waiting = 0;
-        for head in heads {
+        for head in &mut *heads {
             if head.forget_stored()
                 && let Some(frame) = head.take_frame()
             {
@@ -302,6 +319,24 @@ impl Frames {
             self.waiting += u32::from(head.waits_near());
         }
         self.requests.clear();
+        // Where it stays away, nothing else frees the frame of a sum that nobody needs any more.
+        if self.waiting >= self.count {
+            self.forget_one(heads, values, lanes);
+        }
+    }
+
+    /// Forgets a sum that waits: the one whose turn it is.
+    fn forget_one(&mut self, heads: &mut [Head], values: &mut [i32], lanes: usize) {
+        for _ in 0..heads.len() {
+            if let Some(head) = step(&mut self.put_at, heads)
+                && head.waits_near()
+                && let Some(frame) = head.take_frame()
+            {
+                head.forget_sum();
+                self.waiting -= 1;
+                return self.push(values, lanes, frame);
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::packet::{DATA, ModelPacket, REFUSAL, WANT};
 use crate::pool::ModelPool;
 use crate::round::is_after;
 use crate::valid::{Valid, check};
-use crate::verdict::{ModelSend, ModelVerdict, To};
+use crate::verdict::ModelVerdict;
 
 /// Jobs that fit at once, as `agg-core` has it.
 const JOBS: usize = 64;
@@ -16,11 +16,13 @@ const JOBS: usize = 64;
 /// An aggregator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModelAggregator {
-    jobs: BTreeMap<u64, ModelJob>,
+    pub(crate) jobs: BTreeMap<u64, ModelJob>,
     /// By job, slot and generation; what is not here is vacant.
-    generations: BTreeMap<(u64, u16, u32), Generation>,
+    pub(crate) generations: BTreeMap<(u64, u16, u32), Generation>,
     heads: ModelPool,
     lanes: ModelPool,
+    /// Which result gives up its frame, where the rules leave that open (R-SPILL-1).
+    pub(crate) forgotten: Option<(u16, u32)>,
 }
 
 impl ModelAggregator {
@@ -31,12 +33,18 @@ impl ModelAggregator {
             generations: BTreeMap::new(),
             heads: ModelPool::new(heads),
             lanes: ModelPool::new(lanes),
+            forgotten: None,
         }
     }
 
     /// A job.
     pub fn job(&self, key: u64) -> Option<&ModelJob> {
         self.jobs.get(&key)
+    }
+
+    /// Where the generations of a job are among those of all jobs.
+    pub fn first_head(&self, key: u64) -> Option<usize> {
+        self.heads.start(key)
     }
 
     /// Takes a job in, if it makes sense and fits (R-JOB-1). It takes the place of a suspended one of its key.
@@ -49,7 +57,7 @@ impl ModelAggregator {
             return false;
         }
         let heads = job.heads();
-        let lanes = heads * job.lanes;
+        let lanes = job.values();
         let (Some(head), Some(lane)) = (others.heads.find(heads), others.lanes.find(lanes)) else {
             return false;
         };
@@ -123,7 +131,7 @@ impl ModelAggregator {
                 // An empty one is not missed by anybody: the parent asked for it.
                 Stage::Open => missed && !generation.set.is_empty(),
                 Stage::Complete => missed && needs,
-                Stage::Full | Stage::Conflicting { .. } => false,
+                Stage::Full | Stage::Recalling | Stage::Conflicting { .. } => false,
             }
         };
         let lag = |set: &BTreeSet<u8>| {
@@ -147,27 +155,27 @@ impl ModelAggregator {
 
     /// Handles one packet.
     pub fn handle(&mut self, bytes: &[u8], source: Source, now: u64) -> ModelVerdict {
+        self.handle_near(bytes, source, now).0
+    }
+
+    /// The same; and what is counted besides, in a job with a store.
+    pub fn handle_near(
+        &mut self,
+        bytes: &[u8],
+        source: Source,
+        now: u64,
+    ) -> (ModelVerdict, Vec<&'static str>) {
         let valid = match check(bytes, source, |key| self.jobs.get(&key)) {
             Ok(valid) => valid,
-            Err(verdict) => return verdict,
+            Err(verdict) => return (verdict, Vec::new()),
         };
-        let effect = match valid.sender.clone() {
-            Some(sender) => self.take_from_member(&valid, &sender, now),
-            None => self.take_from_parent(&valid, now),
+        let near = self.jobs[&valid.packet.key].frames.is_some();
+        let (effect, counted) = match valid.sender.clone() {
+            Some(_) if near => self.take_near(&valid.packet, valid.values.clone(), now),
+            Some(sender) => (self.take_from_member(&valid, &sender, now), Vec::new()),
+            None => (self.take_from_parent(&valid, now), Vec::new()),
         };
-        let (counter, send) = match effect {
-            Effect::Quiet(counter) => (counter, None),
-            Effect::Reply(counter, packet) => (counter, Some((To::Sender, packet))),
-            Effect::ToAll(counter, packet) => (counter, Some((To::Members(packet.key), packet))),
-            Effect::Up(counter, packet) => (counter, Some((To::Parent(packet.key), packet))),
-        };
-        ModelVerdict {
-            counter,
-            send: send.map(|(to, packet)| ModelSend {
-                to,
-                bytes: packet.emit(),
-            }),
-        }
+        (ModelVerdict::of(effect), counted)
     }
 
     /// What a member sent.
@@ -187,13 +195,13 @@ impl ModelAggregator {
         effect
     }
 
-    fn place(&self, packet: &ModelPacket) -> (u64, u16, u32) {
+    pub(crate) fn place(&self, packet: &ModelPacket) -> (u64, u16, u32) {
         let generations = self.jobs[&packet.key].generations;
         (packet.key, packet.slot, packet.round % u32::from(generations))
     }
 
     /// R-SLOT-0, and the rest by the generation.
-    fn merge(&mut self, packet: &ModelPacket, values: Vec<i32>, now: u64) -> Effect {
+    pub(crate) fn merge(&mut self, packet: &ModelPacket, values: Vec<i32>, now: u64) -> Effect {
         let place = self.place(packet);
         let job = &self.jobs[&packet.key];
         match self.generations.get_mut(&place) {

@@ -15,6 +15,8 @@ pub enum Stage {
     Open,
     /// At a leaf: it holds every member and went up (R-LEAF-1).
     Full,
+    /// It holds every member, and the store's part of its values is awaited (R-SPILL-3).
+    Recalling,
     /// Its values are final.
     Complete,
     /// Its members disagree.
@@ -49,6 +51,14 @@ pub struct Generation {
     pub sent_up_at: Option<u64>,
     /// R-QUORUM-2: who needs its result no more.
     pub past: BTreeSet<u8>,
+    /// In a job with a store: its values are in a frame.
+    pub near: bool,
+    /// Those of its set whose values are in the store, and not in `values` (R-SPILL-3).
+    pub stored: BTreeSet<u8>,
+    /// The store was asked to keep what it holds, to which nothing was added since (R-SPILL-2).
+    pub putting: bool,
+    /// The store's part is to be asked for now (R-SPILL-3).
+    pub recalls: bool,
 }
 
 /// What an arrival does.
@@ -83,6 +93,10 @@ impl Generation {
             opened_at: now,
             sent_up_at: None,
             past: BTreeSet::new(),
+            near: false,
+            stored: BTreeSet::new(),
+            putting: false,
+            recalls: false,
         }
     }
 
@@ -96,6 +110,7 @@ impl Generation {
                 return Effect::Reply(self.conflict_counter(), self.refusal(arrival, job));
             }
             Stage::Full => return self.arrive_when_full(arrival, job, now),
+            Stage::Recalling => return self.arrive_when_recalling(arrival, now),
             Stage::Open => {}
         }
         // R-SLOT-2, the part that drops.
@@ -202,6 +217,8 @@ impl Generation {
     pub fn settle(&mut self, arrival: &ModelPacket, job: &ModelJob, open: &'static str, now: u64) -> Effect {
         if !self.is_due(job, now) {
             Effect::Quiet(open)
+        } else if !self.stored.is_empty() {
+            self.recall(now)
         } else if job.parent.is_some() {
             self.stage = Stage::Full;
             self.go_up(arrival, job, now)

@@ -55,6 +55,8 @@ pub struct ModelJob {
     pub quorum: Option<ModelQuorum>,
     /// The next level, at a leaf.
     pub parent: Option<ModelParent>,
+    /// Chunks of near memory, before a store (R-SPILL); without, there is one for each generation.
+    pub frames: Option<u32>,
     /// The refusal's reason (4, 5 or 6) and the member it is about, once aborted.
     pub aborted: Option<(i16, u8)>,
     /// R-REFORM-1: the members are to register again.
@@ -77,6 +79,7 @@ impl ModelJob {
             generations: 2,
             quorum: None,
             parent: None,
+            frames: None,
             aborted: None,
             suspended: false,
             removed: BTreeSet::new(),
@@ -95,6 +98,11 @@ impl ModelJob {
         usize::from(self.window) * usize::from(self.generations)
     }
 
+    /// How many values its near memory has.
+    pub fn values(&self) -> usize {
+        self.frames.map_or(self.heads(), |frames| frames as usize) * self.lanes
+    }
+
     /// Whether it could be admitted at all, were there room.
     pub fn is_sensible(&self) -> bool {
         let most = if self.quorum.is_some() { 64 } else { 2 };
@@ -107,6 +115,9 @@ impl ModelJob {
             && (0..16).any(|power| self.window == 1 << power)
             && (1..7).any(|power| self.generations == 1 << power && self.generations <= most)
             && quorum_fits
+            && self
+                .frames
+                .is_none_or(|frames| frames >= 2 && self.parent.is_none() && self.quorum.is_none())
             && self.key != 0
     }
 }

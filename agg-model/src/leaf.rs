@@ -69,7 +69,7 @@ impl Generation {
     fn answered_by_parent(&mut self, result: &ModelPacket, values: Vec<i32>, job: &ModelJob) -> Effect {
         match self.stage {
             Stage::Complete => Effect::Quiet("duplicates"),
-            Stage::Conflicting { .. } => Effect::Quiet("dropped_stale_round"),
+            Stage::Recalling | Stage::Conflicting { .. } => Effect::Quiet("dropped_stale_round"),
             Stage::Open | Stage::Full if self.difference(result).is_some() => {
                 Effect::Quiet("dropped_forbidden_set")
             }
@@ -96,7 +96,7 @@ impl Generation {
                 };
                 Effect::Up("results_sent_to_parent", result)
             }
-            Stage::Conflicting { .. } => Effect::Quiet("duplicates"),
+            Stage::Recalling | Stage::Conflicting { .. } => Effect::Quiet("duplicates"),
         }
     }
 

@@ -23,6 +23,11 @@ impl ModelPool {
             .position(|run| run.iter().all(Option::is_none))
     }
 
+    /// Where the places of the job `key` begin.
+    pub fn start(&self, key: u64) -> Option<usize> {
+        self.places.iter().position(|place| *place == Some(key))
+    }
+
     /// Gives `len` places from `start` on to the job `key`.
     pub fn take(&mut self, start: usize, len: usize, key: u64) {
         self.places[start..start + len].fill(Some(key));

@@ -1,5 +1,7 @@
 //! What one packet leads to.
 
+use crate::generation::Effect;
+
 /// To whom a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
@@ -30,6 +32,23 @@ pub struct ModelVerdict {
 }
 
 impl ModelVerdict {
+    /// What an effect is on the wire.
+    pub(crate) fn of(effect: Effect) -> Self {
+        let (counter, send) = match effect {
+            Effect::Quiet(counter) => (counter, None),
+            Effect::Reply(counter, packet) => (counter, Some((To::Sender, packet))),
+            Effect::ToAll(counter, packet) => (counter, Some((To::Members(packet.key), packet))),
+            Effect::Up(counter, packet) => (counter, Some((To::Parent(packet.key), packet))),
+        };
+        Self {
+            counter,
+            send: send.map(|(to, packet)| ModelSend {
+                to,
+                bytes: packet.emit(),
+            }),
+        }
+    }
+
     /// Counted, and nothing sent.
     pub fn quiet(counter: &'static str) -> Self {
         Self { counter, send: None }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agg_core::slot::Head;
 use agg_core::{Abort, AbortCause, Aggregator, Counter, Endpoint, Verdict};
 use agg_model::ModelJob;
-use agg_model::harness::lockstep::{WITHOUT_MODEL, config};
+use agg_model::harness::lockstep::{OF_STORES, config};
 use agg_model::vectors::text::Hex;
 use agg_model::vectors::{Datagram, Event, Expectation, Trace, VerdictKind, scenarios};
 
@@ -35,7 +35,7 @@ type Core = Aggregator<Vec<Head>, Vec<i32>>;
 fn core(trace: &Trace) -> Core {
     let setup = &trace.setup;
     let jobs: Vec<ModelJob> = setup.jobs.iter().map(|job| job.job(setup.epoch)).collect();
-    let lanes = jobs.iter().map(|job| job.heads() * job.lanes).sum();
+    let lanes = jobs.iter().map(ModelJob::values).sum();
     // What a real host's memory held before.
     let (heads, values) = (
         vec![Head::VACANT; jobs.iter().map(ModelJob::heads).sum()],
@@ -198,7 +198,7 @@ fn traces_show_every_check_merge_rule_and_counter() {
     }
     let counted: BTreeSet<&str> = all().map(|expected| expected.counter.as_str()).collect();
     let known = Counter::ALL.iter().map(|counter| counter.name());
-    let known: BTreeSet<&str> = known.filter(|name| !WITHOUT_MODEL.contains(name)).collect();
+    let known: BTreeSet<&str> = known.filter(|name| !OF_STORES.contains(name)).collect();
     assert_eq!(counted, known);
     let wide: BTreeSet<u16> = traces
         .iter()

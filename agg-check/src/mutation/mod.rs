@@ -2,15 +2,18 @@
 //!
 //! The core holds no switch for any of this. A broken aggregator is an [`AggregatorMutation`] of a second, small
 //! writing of the slot rules, which unbroken passes all that the real one passes; a broken worker is the real one
-//! behind a [`WorkerFilter`] that changes what it hears or says.
+//! behind a [`WorkerFilter`] that changes what it hears or says, and so is an aggregator that uses its store wrongly
+//! ([`SpillMutation`]).
 
 mod aggregator;
 mod leaf;
 mod slot;
+mod spill;
 mod worker;
 
 pub use aggregator::AggregatorMutation;
 pub use slot::Generation;
+pub use spill::SpillMutation;
 pub use worker::{WorkerFilter, WorkerMutation};
 
 /// A rule that is broken on purpose.
@@ -20,6 +23,8 @@ pub enum Mutation {
     Aggregator(AggregatorMutation),
     /// By all workers.
     Worker(WorkerMutation),
+    /// By the aggregators, in what they do with a store.
+    Spill(SpillMutation),
 }
 
 impl Mutation {
@@ -27,15 +32,23 @@ impl Mutation {
     pub fn aggregator(self) -> Option<AggregatorMutation> {
         match self {
             Self::Aggregator(mutation) => Some(mutation),
-            Self::Worker(_) => None,
+            Self::Worker(_) | Self::Spill(_) => None,
         }
     }
 
     /// The workers' part.
     pub fn worker(self) -> Option<WorkerMutation> {
         match self {
-            Self::Aggregator(_) => None,
+            Self::Aggregator(_) | Self::Spill(_) => None,
             Self::Worker(mutation) => Some(mutation),
+        }
+    }
+
+    /// The part of aggregators with a store.
+    pub fn spill(self) -> Option<SpillMutation> {
+        match self {
+            Self::Spill(mutation) => Some(mutation),
+            Self::Aggregator(_) | Self::Worker(_) => None,
         }
     }
 }

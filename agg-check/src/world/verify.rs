@@ -6,10 +6,8 @@ use std::sync::Arc;
 use agg_core::wire::{Kind, Refusal};
 
 use super::{MemberId, NodeId, Step, Steps, World};
-use crate::engine;
 use crate::member::Event;
 use crate::network::ClassId;
-use crate::node::NodeEvent;
 use crate::packets::PacketId;
 use crate::topology::Party;
 
@@ -104,8 +102,8 @@ impl World {
                 (Kind::Want, _) => false,
             }
         };
-        for instant in 0..engine::instants(self.scenario.policy) {
-            let step = self.node_step(id, NodeEvent::Take(dead, instant));
+        for event in self.ways(dead) {
+            let step = self.node_step(id, event);
             assert!(
                 step.next == id && step.first.iter().all(is_old),
                 "{:?} is not dead to {:?}",

@@ -30,7 +30,7 @@ pub struct Head {
     pub(super) flags: Flags,
     /// The member whose contribution made the conflict.
     pub(super) offender: u8,
-    /// The store was asked to keep the values, and has not answered.
+    /// The store was asked to keep the values, or to give its part of them back, and has not answered.
     pub(super) putting: bool,
     /// In a job with frames, where the values are.
     pub(super) frame: u32,

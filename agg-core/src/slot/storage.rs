@@ -5,7 +5,8 @@ use crate::wire::{Flags, Header};
 use crate::{MemberSet, Nanos, Round};
 
 impl Head {
-    pub(crate) fn frame(&self) -> u32 {
+    /// In a job with frames, which of them holds its values; [`NO_FRAME`] where none does.
+    pub fn frame(&self) -> u32 {
         self.frame
     }
 
@@ -53,26 +54,31 @@ impl Head {
         self.state == State::Recalling
     }
 
+    /// Whether the store was asked to take the sum, or to give its part back.
     pub(crate) fn is_putting(&self) -> bool {
-        self.putting
+        self.putting || self.is_recalling()
+    }
+
+    /// Whether the store has a part of the sum.
+    pub(crate) fn is_stored(&self) -> bool {
+        !self.past.is_empty()
     }
 
     pub(crate) fn set_putting(&mut self) {
         self.putting = true;
     }
 
-    /// Whether the whole sum is here and has waited for `patience`. A sum of which a part is in the store already would
-    /// have to be added there.
+    /// Whether a sum has waited here for `patience`. One of which a part is in the store already must be whole again before
+    /// it is put there.
     pub(crate) fn can_be_put(&self, now: Nanos, patience: Nanos) -> bool {
-        self.waits_near()
-            && !self.is_recalling()
-            && self.past.is_empty()
-            && now.wrapping_sub(self.opened_at) >= patience
+        self.waits_near() && now.wrapping_sub(self.opened_at) >= patience
     }
 
     /// The store has this sum. The frame that is free now, if nothing was added meanwhile.
     pub(crate) fn hand_over(&mut self, round: Round, set: MemberSet) -> Option<u32> {
-        if !self.putting || (self.round, self.set) != (round, set) {
+        // A sum that has conflicted meanwhile waits no more, and was counted so.
+        let awaited = self.putting && self.waits_near() && !self.is_stored();
+        if !awaited || (self.round, self.set) != (round, set) {
             return None;
         }
         self.past = set;
@@ -110,6 +116,7 @@ impl Head {
 
     /// The store's part of the sum is being added.
     pub(crate) fn take_back(&mut self) {
+        self.putting = false;
         self.past = MemberSet::EMPTY;
     }
 
@@ -119,14 +126,19 @@ impl Head {
         if self.past.is_empty() {
             return false;
         }
-        self.past = MemberSet::EMPTY;
         // What is still here could stay, but for how many workers it stands is not known apart.
+        self.forget_sum();
+        true
+    }
+
+    /// A sum that waits is missing again.
+    pub(crate) fn forget_sum(&mut self) {
+        self.past = MemberSet::EMPTY;
         self.set = MemberSet::EMPTY;
         self.workers = 0;
         if self.state == State::Recalling {
             self.state = State::Asked;
         }
-        true
     }
 
     /// R-SPILL-1: gives up the values of a complete slot, and with them the slot: as if it were new in its round.

@@ -2,22 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agg_core::slot::Head;
+use agg_core::slot::{Head, NO_FRAME};
 use agg_core::{
     Abort, AbortCause, Aggregator, Endpoint, Epoch, Job, JobConfig, Lanes, Member, MemberSet, Parent, Policy,
-    Verdict,
+    Round, StoreAction, Verdict,
 };
 
 use crate::packet::{HEADER, bits, members};
-use crate::{ModelAggregator, ModelJob, ModelSend, ModelVerdict, Source, To};
+use crate::{ModelAggregator, ModelJob, ModelRequest, ModelSend, ModelVerdict, Source, To};
 
-/// Counters of what has no model: near memory before a store (R-SPILL) changes nothing that is sent but when.
-pub const WITHOUT_MODEL: [&str; 4] = [
+/// Counters of jobs with a store (R-SPILL), which traces and tests of other jobs do not reach.
+pub const OF_STORES: [&str; 4] = [
     "sums_put_into_store",
     "sums_recalled_from_store",
     "results_forgotten",
     "dropped_no_free_frame",
 ];
+
+/// Room for any answer.
+const LONGEST: usize = HEADER + 4 * 8192;
+
+type Core = Aggregator<Vec<Head>, Vec<i32>>;
 
 /// What the output buffer holds before: a byte that was not written shows.
 const UNWRITTEN: u8 = 0xa5;
@@ -25,7 +30,7 @@ const UNWRITTEN: u8 = 0xa5;
 /// An aggregator and its model. Every method panics where they differ.
 #[derive(Clone, Debug)]
 pub struct Lockstep {
-    core: Aggregator<Vec<Head>, Vec<i32>>,
+    core: Core,
     model: ModelAggregator,
     /// What the model counted since the last start.
     counted: BTreeMap<&'static str, u64>,
@@ -35,6 +40,8 @@ pub struct Lockstep {
     lanes: usize,
     /// When the last packet came.
     now: u64,
+    /// What stores were given, the last at the end.
+    put: Vec<(u64, ModelRequest)>,
 }
 
 impl Lockstep {
@@ -48,12 +55,13 @@ impl Lockstep {
             heads,
             lanes,
             now: 0,
+            put: Vec::new(),
         }
     }
 
     /// Both with memory for just these jobs, all admitted.
     pub fn with_jobs(jobs: &[ModelJob]) -> Self {
-        let lanes = jobs.iter().map(|job| job.heads() * job.lanes).sum();
+        let lanes = jobs.iter().map(ModelJob::values).sum();
         let mut both = Self::new(jobs.iter().map(ModelJob::heads).sum(), lanes);
         for job in jobs {
             assert!(both.admit(job), "memory was made for {job:?}");
@@ -89,6 +97,7 @@ impl Lockstep {
         *self = Self {
             earlier,
             now: self.now,
+            put: std::mem::take(&mut self.put),
             ..Self::new(self.heads, self.lanes)
         };
     }
@@ -138,13 +147,166 @@ impl Lockstep {
     /// Both handle one packet and must agree on what is sent to whom and on every counter.
     pub fn handle(&mut self, packet: &[u8], source: Source, now: u64) -> ModelVerdict {
         self.now = now;
-        let expected = self.model.handle(packet, source, now);
-        *self.counted.entry(expected.counter).or_insert(0) += 1;
+        let key = key_of(packet);
+        let own = (packet.len() >= HEADER).then(|| {
+            let generations = self.model.job(key).map_or(1, |job| u32::from(job.generations));
+            let round = u32::from_le_bytes([packet[20], packet[21], packet[22], packet[23]]);
+            (u16::from_le_bytes([packet[6], packet[7]]), round % generations)
+        });
+        self.choose(key, own, |core| {
+            core.handle(packet, &endpoint(source), now, &mut vec![0; LONGEST]);
+        });
+        let (expected, besides) = self.model.handle_near(packet, source, now);
+        self.count_all(&expected, besides);
+        self.act(key, &expected, |core, out| {
+            core.handle(packet, &endpoint(source), now, out)
+        });
+        expected
+    }
 
+    /// R-SPILL-1: tells the model which result the core is about to forget, if it forgets one.
+    fn choose(&mut self, key: u64, own: Option<(u16, u32)>, event: impl FnOnce(&mut Core)) {
+        if self.core.frames(key).is_none() {
+            return;
+        }
+        let mut trial = self.core.clone();
+        event(&mut trial);
+        let near = self.model.near(key).into_iter();
+        let complete = near.filter(|(slot, number, complete)| *complete && Some((*slot, *number)) != own);
+        for (slot, number, _) in complete.collect::<Vec<_>>() {
+            if trial.memory().0[self.index(key, slot, number)].frame() == NO_FRAME {
+                self.model.forgets(slot, number);
+            }
+        }
+    }
+
+    /// A generation's place in the memory of all jobs.
+    fn index(&self, key: u64, slot: u16, number: u32) -> usize {
+        let job = self.model.job(key).expect("a job");
+        let first = self.model.first_head(key).expect("it has generations");
+        first + usize::from(slot) * usize::from(job.generations) + number as usize
+    }
+
+    fn count_all(&mut self, expected: &ModelVerdict, besides: Vec<&'static str>) {
+        for counter in besides.into_iter().chain([expected.counter]) {
+            *self.counted.entry(counter).or_insert(0) += 1;
+        }
+    }
+
+    /// R-SPILL-2: the store says that it keeps what it was given so many puts ago.
+    pub fn stored(&mut self, back: usize) {
+        let Some((key, put)) = self.put.iter().rev().nth(back).cloned() else {
+            return;
+        };
+        let set = MemberSet(bits(&put.set));
+        self.core.stored(key, put.place, Round(put.round), set);
+        self.model.stored(key, put.place, put.round, &put.set);
+        self.check_waiting(key);
+        self.check_near(key);
+    }
+
+    /// R-SPILL-3: it gives that back.
+    pub fn recalled(&mut self, back: usize, now: u64) -> Option<ModelVerdict> {
+        let (key, put) = self.put.iter().rev().nth(back).cloned()?;
+        self.model.job(key)?;
+        self.now = now;
+        let (set, values) = (MemberSet(bits(&put.set)), put.put.clone().expect("values"));
+        let (place, round) = (put.place, Round(put.round));
+        self.choose(key, None, |core| {
+            core.recalled(key, place, round, set, &values, now, &mut vec![0; LONGEST]);
+        });
+        let sum = (put.round, &put.set);
+        let (expected, besides) = self.model.recalled(key, place, sum, &values, now);
+        self.count_all(&expected, besides);
+        self.act(key, &expected, |core, out| {
+            core.recalled(key, place, round, set, &values, now, out)
+        });
+        Some(expected)
+    }
+
+    /// R-SPILL-4.
+    pub fn store_lost(&mut self, key: u64) {
+        self.core.store_lost(key);
+        if self.core.frames(key).is_some() {
+            // A copy shows what is emptied anyway, and so what is besides.
+            let near = self.model.near(key);
+            let gone = |(slot, number, _): &(u16, u32, bool)| {
+                let head = &self.core.memory().0[self.index(key, *slot, *number)];
+                head.frame() == NO_FRAME && !self.model.is_stored(key, *slot, *number)
+            };
+            let gone: Vec<_> = near.iter().filter(|near| gone(near)).collect();
+            assert!(gone.len() <= 1, "{gone:?} are emptied");
+            let also = gone.first().map(|(slot, number, _)| (*slot, *number));
+            self.model.store_lost(key, also);
+        }
+        self.check_waiting(key);
+        self.check_near(key);
+    }
+
+    /// What the core asks of its stores, which the model must find right.
+    fn ask_stores(&mut self, key: u64) {
+        let mut requests = Vec::new();
+        while let Some(request) = self.core.store_request() {
+            assert_eq!(request.key, key, "the job of the last packet");
+            let put = match request.action {
+                StoreAction::Put(values) => Some(values.to_vec()),
+                StoreAction::Get => None,
+            };
+            let counter = if put.is_some() {
+                "sums_put_into_store"
+            } else {
+                "sums_recalled_from_store"
+            };
+            *self.counted.entry(counter).or_insert(0) += 1;
+            requests.push(ModelRequest {
+                place: request.place,
+                round: request.round.0,
+                set: members(request.set.0),
+                put,
+            });
+        }
+        if self.core.frames(key).is_some() {
+            self.model.requested(key, self.now, &requests);
+        }
+        let put = requests.into_iter().filter(|request| request.put.is_some());
+        self.put.extend(put.map(|request| (key, request)));
+    }
+
+    /// Both have frames for the same generations, each another.
+    fn check_near(&self, key: u64) {
+        let Some(frames) = self.core.frames(key) else {
+            return;
+        };
+        let job = self.model.job(key).expect("the core has it");
+        let first = self.index(key, 0, 0);
+        let heads = self.core.memory().0[first..first + job.heads()]
+            .iter()
+            .enumerate();
+        let near = heads.filter(|(_, head)| head.frame() != NO_FRAME);
+        let (places, numbers): (Vec<_>, BTreeSet<_>) =
+            near.map(|(place, head)| (place, head.frame())).unzip();
+        let generations = usize::from(job.generations);
+        let expected = self.model.near(key).into_iter();
+        let expected: Vec<_> = expected
+            .map(|(slot, number, _)| usize::from(slot) * generations + number as usize)
+            .collect();
+        assert_eq!(places, expected, "whose values are near");
+        assert_eq!(numbers.len(), places.len(), "a frame is of two");
+        assert!(numbers.iter().all(|number| *number < frames - 1), "{numbers:?}");
+    }
+
+    /// The core does what the model did.
+    fn act(
+        &mut self,
+        key: u64,
+        expected: &ModelVerdict,
+        event: impl FnOnce(&mut Core, &mut [u8]) -> Verdict,
+    ) {
         // Room for just the answer, so that one byte more would not fit.
         let room = expected.send.as_ref().map_or(HEADER, |send| send.bytes.len());
         let mut out = vec![UNWRITTEN; room];
-        let verdict = self.core.handle(packet, &endpoint(source), now, &mut out);
+        let verdict = event(&mut self.core, &mut out);
+        self.ask_stores(key);
         let sent = match verdict {
             Verdict::Quiet => None,
             Verdict::Reply { len } => Some(ModelSend {
@@ -174,8 +336,8 @@ impl Lockstep {
             "left: the core, right: the model, which counts {}",
             expected.counter
         );
-        self.check_waiting(key_of(packet));
-        expected
+        self.check_waiting(key);
+        self.check_near(key);
     }
 
     fn check_waiting(&self, key: u64) {
@@ -266,7 +428,7 @@ pub fn config(job: &ModelJob) -> JobConfig {
             member: parent.member,
             epoch: Epoch(parent.epoch),
         }),
-        frames: None,
+        frames: job.frames,
     }
 }
 

@@ -44,6 +44,8 @@ pub enum Kind {
     /// A root that waits for all.
     #[default]
     Root,
+    /// A root with so many frames (wrapping), and a store.
+    Spilling(u8),
     /// A leaf with this number (wrapping) among its parent's members.
     Leaf(u8),
     /// A root under a quorum.
@@ -80,6 +82,7 @@ impl JobSetup {
         job.epoch = epoch;
         match self.kind {
             Kind::Root => {}
+            Kind::Spilling(frames) => job.frames = Some(2 + u32::from(frames) % (job.heads() as u32 - 1)),
             Kind::Leaf(member) => {
                 job.parent = Some(ModelParent {
                     source: source(number, 500),
@@ -133,7 +136,7 @@ impl Script {
             jobs.push((pair.job(0, epoch), 0));
         }
         let mut heads: usize = jobs.iter().map(|(job, _)| job.heads()).sum();
-        let mut lanes: usize = jobs.iter().map(|(job, _)| job.heads() * job.lanes).sum();
+        let mut lanes: usize = jobs.iter().map(|(job, _)| job.values()).sum();
         if !setup.roomy {
             heads = heads.div_ceil(2);
             lanes = lanes.div_ceil(2);
@@ -209,6 +212,16 @@ impl Script {
             Step::Suspend(job) => {
                 let key = self.job(*job).0.key;
                 self.lockstep.suspend(key);
+                None
+            }
+            Step::Stored(back) => {
+                self.lockstep.stored(usize::from(*back));
+                None
+            }
+            Step::Recalled(back) => self.lockstep.recalled(usize::from(*back), self.now),
+            Step::StoreLost(job) => {
+                let key = self.job(*job).0.key;
+                self.lockstep.store_lost(key);
                 None
             }
             Step::Exclude { job, member } => {

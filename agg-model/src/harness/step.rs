@@ -30,6 +30,12 @@ pub enum Step {
     },
     /// A leaf's parent sends something.
     Down(Down),
+    /// The store says that it keeps what it was given so many puts ago.
+    Stored(u8),
+    /// It gives that back.
+    Recalled(u8),
+    /// A job's store is lost.
+    StoreLost(u8),
     /// A job is suspended.
     Suspend(u8),
     /// A job is admitted anew, an epoch on, with empty slots.

@@ -28,7 +28,7 @@ impl Player {
     pub fn new(name: &str, about: &str, epoch: u32, jobs: &[JobLine]) -> Self {
         let models: Vec<_> = jobs.iter().map(|job| job.job(epoch)).collect();
         let heads = models.iter().map(ModelJob::heads).sum();
-        let lanes = models.iter().map(|job| job.heads() * job.lanes).sum();
+        let lanes = models.iter().map(ModelJob::values).sum();
         let mut model = ModelAggregator::new(heads, lanes);
         for job in models {
             assert!(model.admit(job.clone()), "{name}: {job:?} is not admitted");

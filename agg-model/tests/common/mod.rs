@@ -178,6 +178,18 @@ pub fn quorum_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// One step of a job with a store, which answers as it likes.
+pub fn spill_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        40 => contribution().prop_map(Step::Contribute),
+        4 => any::<u8>().prop_map(Step::Again),
+        8 => (0_u8..6).prop_map(Step::Wait),
+        16 => (0_u8..6).prop_map(Step::Stored),
+        16 => (0_u8..8).prop_map(Step::Recalled),
+        1 => Just(Step::StoreLost(0)),
+    ]
+}
+
 /// A quorum of a few, with a grace about as long as steps wait.
 pub fn quorum() -> impl Strategy<Value = Kind> {
     (0_u8..4, 0_u8..12, 0_u8..4).prop_map(|(members, grace, generations)| Kind::Quorum {
@@ -192,6 +204,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         3 => Just(Kind::Root),
         2 => any::<u8>().prop_map(Kind::Leaf),
         2 => quorum(),
+        2 => any::<u8>().prop_map(Kind::Spilling),
     ]
 }
 
