@@ -184,14 +184,6 @@ impl Frames {
         counters: &mut Counters,
     ) {
         let Some(head) = heads.get_mut(index) else { return };
-        // Where sums that wait have nearly all frames, results that could go are too rare to be searched for.
-        if self.free >= self.count
-            && 2 * self.waiting > self.count
-            && let Some(frame) = head.forget_result()
-        {
-            counters.add(Counter::Evicted);
-            self.push(values, N, frame);
-        }
         if head.frame() == self.count {
             head.forget_result();
             head.take_frame();
@@ -203,6 +195,14 @@ impl Frames {
             self.push(values, N, frame);
         }
         self.waiting = self.waiting + u32::from(head.waits_near()) - u32::from(waited).min(self.waiting);
+        // Where sums that wait have nearly all frames, results that could go are too rare to be searched for.
+        if self.free >= self.count
+            && 2 * self.waiting > self.count
+            && let Some(frame) = head.forget_result()
+        {
+            counters.add(Counter::Evicted);
+            self.push(values, N, frame);
+        }
         // From half on: the store's answer takes time in which arrivals need frames.
         if 2 * self.waiting > self.count {
             self.request_put(heads, now);

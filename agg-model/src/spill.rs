@@ -185,7 +185,23 @@ impl ModelAggregator {
                 }
             }
         }
+        self.give_up_at_once(place, &mut counted);
         (effect, counted)
+    }
+
+    /// R-SPILL-1: a slot that is complete now, where no frame is free and more than half hold sums that wait.
+    fn give_up_at_once(&mut self, place: (u64, u16, u32), counted: &mut Vec<&'static str>) {
+        let (key, ..) = place;
+        let full = self.near(key).len() >= self.usable(key);
+        if full
+            && 2 * self.waiting_near(key) > self.usable(key)
+            && let Some(held) = self.generations.get_mut(&place)
+            && held.near
+            && held.stage == Stage::Complete
+        {
+            held.empty();
+            counted.push("results_forgotten");
+        }
     }
 
     /// R-SPILL-1: there is no frame.
@@ -303,6 +319,11 @@ impl ModelAggregator {
         held.stage = Stage::Open;
         let about = about(&job, place);
         let effect = held.settle(&about, &job, "contributions_merged", now);
+        let generations = u32::from(job.generations);
+        self.give_up_at_once(
+            (key, (place / generations) as u16, place % generations),
+            &mut counted,
+        );
         (ModelVerdict::of(effect), counted)
     }
 
