@@ -74,7 +74,7 @@ pub struct Node {
 
 #[derive(Clone, Debug)]
 enum Slots {
-    Real(Memory),
+    Real(Box<Memory>),
     Mutant(Vec<Generation>),
 }
 
@@ -115,7 +115,7 @@ impl Node {
             .is_some_and(|mutation| mutation.aggregator().is_some());
         let slots = match mutant {
             true => Slots::Mutant(vec![Generation::default(); generations]),
-            false => Slots::Real(engine.empty.clone()),
+            false => Slots::Real(Box::new(engine.empty.clone())),
         };
         Self {
             topology,

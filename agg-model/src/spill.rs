@@ -91,6 +91,17 @@ impl ModelAggregator {
             .collect()
     }
 
+    /// The store was asked for what is full; its answer comes when it comes.
+    pub(crate) fn asked(&mut self, key: u64) {
+        let of_job = self.generations.iter_mut().filter(|((of, ..), _)| *of == key);
+        of_job.for_each(|(_, held)| held.recalls = false);
+    }
+
+    /// The values of a generation that are near.
+    pub(crate) fn values(&mut self, key: u64, place: u32) -> &[i32] {
+        &self.at(key, place).expect("it was used").values
+    }
+
     /// Whether the store has a part of what a generation holds.
     pub fn is_stored(&self, key: u64, slot: u16, generation: u32) -> bool {
         let held = self.generations.get(&(key, slot, generation));

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use agg_core::slot::Head;
-use agg_core::{Abort, AbortCause, Aggregator, Counter, Endpoint, Verdict};
+use agg_core::{Abort, AbortCause, Aggregator, Counter, Endpoint, MemberSet, Round, StoreAction, Verdict};
 use agg_model::ModelJob;
 use agg_model::harness::lockstep::{OF_STORES, config};
 use agg_model::vectors::text::Hex;
-use agg_model::vectors::{Datagram, Event, Expectation, Trace, VerdictKind, scenarios};
+use agg_model::vectors::{Datagram, Event, Expectation, Recalled, Trace, VerdictKind, scenarios};
 
 /// What an output buffer holds before.
 const UNWRITTEN: u8 = 0xa5;
@@ -49,30 +49,34 @@ fn core(trace: &Trace) -> Core {
 }
 
 /// One packet; the error says what differs.
-fn handle(core: &mut Core, datagram: &Datagram, expected: &Expectation) -> Result<(), String> {
+fn handle(
+    core: &mut Core,
+    datagram: &Datagram,
+    expected: &Expectation,
+    asked: &mut Vec<Asked>,
+) -> Result<(), String> {
     let before = core.counters().clone();
     // Room for just the answer, so that one byte more would not fit.
     let room = expected.output.as_ref().map_or(56, |Hex(bytes)| bytes.len());
     let mut out = vec![UNWRITTEN; room];
     let source = Endpoint::from(std::net::SocketAddr::from(datagram.source));
     let verdict = core.handle(&datagram.payload, &source, expected.now, &mut out);
-    let (kind, output) = match verdict {
-        Verdict::Quiet => (VerdictKind::Quiet, None),
-        Verdict::Reply { len } => (VerdictKind::Reply, Some(Hex(out[..len].to_vec()))),
-        Verdict::Broadcast { key, len } => (VerdictKind::Broadcast, Some(of_job(key, &out[..len]))),
-        Verdict::Forward { key, len } => (VerdictKind::Forward, Some(of_job(key, &out[..len]))),
-    };
+    let (kind, output) = sent(verdict, &out);
     let raised = |counter: &&Counter| core.counters().get(**counter) != before.get(**counter);
-    let raised: Vec<&str> = Counter::ALL
+    let raised: BTreeSet<&str> = Counter::ALL
         .iter()
         .filter(raised)
         .map(|counter| counter.name())
         .collect();
+    ask(core, asked);
     let (said, got) = (
         (
             expected.verdict,
             &expected.output,
-            vec![expected.counter.as_str()],
+            [expected.counter.as_str()]
+                .into_iter()
+                .chain(expected.also.as_deref())
+                .collect(),
         ),
         (kind, &output, raised),
     );
@@ -80,6 +84,64 @@ fn handle(core: &mut Core, datagram: &Datagram, expected: &Expectation) -> Resul
     (said == got)
         .then_some(())
         .ok_or_else(|| format!("packet {number}: the file says {said:?}, the core {got:?}"))
+}
+
+fn sent(verdict: Verdict, out: &[u8]) -> (VerdictKind, Option<Hex>) {
+    match verdict {
+        Verdict::Quiet => (VerdictKind::Quiet, None),
+        Verdict::Reply { len } => (VerdictKind::Reply, Some(Hex(out[..len].to_vec()))),
+        Verdict::Broadcast { key, len } => (VerdictKind::Broadcast, Some(of_job(key, &out[..len]))),
+        Verdict::Forward { key, len } => (VerdictKind::Forward, Some(of_job(key, &out[..len]))),
+    }
+}
+
+/// What a store was asked: place, round, set, and the values to keep.
+type Asked = (u32, Round, MemberSet, Option<Vec<i32>>);
+
+fn ask(core: &mut Core, asked: &mut Vec<Asked>) {
+    while let Some(request) = core.store_request() {
+        let put = match request.action {
+            StoreAction::Put(values) => Some(values.to_vec()),
+            StoreAction::Get => None,
+        };
+        asked.push((request.place, request.round, request.set, put));
+    }
+}
+
+/// What a store gives back, which it was given, and asked for unless nothing comes of it.
+fn recall(core: &mut Core, expected: &Recalled, asked: &mut Vec<Asked>) -> Result<(), String> {
+    let (place, round) = (
+        u32::from(expected.slot) * 2 + expected.round % 2,
+        Round(expected.round),
+    );
+    let set = MemberSet(expected.set.0);
+    let of_sum = |request: &&Asked| (request.0, request.1, request.2) == (place, round, set);
+    let put = asked.iter().filter(of_sum).find_map(|request| request.3.clone());
+    let values = put.ok_or("it was never put")?;
+    if !asked.iter().filter(of_sum).any(|request| request.3.is_none()) {
+        return Err("it was not asked for".into());
+    }
+    let mut out = vec![UNWRITTEN; expected.output.as_ref().map_or(56, |Hex(bytes)| bytes.len())];
+    let before = core.counters().clone();
+    let verdict = core.recalled(
+        expected.recalled.0,
+        place,
+        round,
+        set,
+        &values,
+        expected.now,
+        &mut out,
+    );
+    let counter = Counter::ALL
+        .iter()
+        .find(|counter| counter.name() == expected.counter);
+    let counter = *counter.ok_or("an unknown counter")?;
+    let raised = core.counters().get(counter) == before.get(counter) + 1;
+    ask(core, asked);
+    let got = sent(verdict, &out);
+    (raised && got == (expected.verdict, expected.output.clone()))
+        .then_some(())
+        .ok_or_else(|| format!("the store gives back: {expected:?}, the core {got:?}"))
 }
 
 /// An output that goes to others than the sender.
@@ -95,10 +157,16 @@ fn of_job(key: u64, out: &[u8]) -> Hex {
 /// A whole trace through the real aggregator.
 fn replay(trace: &Trace) -> Result<(), String> {
     let mut core = core(trace);
+    let mut asked = Vec::new();
     for event in &trace.events {
         match event {
-            Event::Packet(expected) => handle(&mut core, &trace.datagrams[expected.packet - 1], expected)
-                .map_err(|error| format!("{}, {error}", trace.name))?,
+            Event::Packet(expected) => handle(
+                &mut core,
+                &trace.datagrams[expected.packet - 1],
+                expected,
+                &mut asked,
+            )
+            .map_err(|error| format!("{}, {error}", trace.name))?,
             Event::Abort(abort) => {
                 let cause = match abort.reason {
                     4 => AbortCause::LostMember,
@@ -109,6 +177,19 @@ fn replay(trace: &Trace) -> Result<(), String> {
                 let member = abort.member;
                 core.abort(abort.abort.0, Abort { cause, member });
             }
+            Event::Stored(stored) => {
+                let (place, round) = (u32::from(stored.slot) * 2 + stored.round % 2, Round(stored.round));
+                let set = MemberSet(stored.set.0);
+                let put = |request: &Asked| (request.0, request.1, request.2) == (place, round, set);
+                if !asked.iter().any(|request| put(request) && request.3.is_some()) {
+                    return Err(format!("{}: {stored:?} was never put", trace.name));
+                }
+                core.stored(stored.stored.0, place, round, set);
+            }
+            Event::Recalled(expected) => {
+                recall(&mut core, expected, &mut asked).map_err(|error| format!("{}, {error}", trace.name))?
+            }
+            Event::StoreLost(lost) => core.store_lost(lost.store_lost.0),
             Event::Suspend(suspend) => core.suspend(suspend.suspend.0),
             Event::Exclude(exclude) => core.exclude(exclude.exclude.0, exclude.member),
             Event::Admit(admit) => {
@@ -190,6 +271,7 @@ fn traces_show_every_check_merge_rule_and_counter() {
         ("QUORUM", 1..=3),
         ("QUORUM", 5..=5),
         ("REFORM", 1..=2),
+        ("SPILL", 1..=4),
     ] {
         for number in numbers {
             let rule = format!("R-{kind}-{number}");
@@ -198,7 +280,8 @@ fn traces_show_every_check_merge_rule_and_counter() {
     }
     let counted: BTreeSet<&str> = all().map(|expected| expected.counter.as_str()).collect();
     let known = Counter::ALL.iter().map(|counter| counter.name());
-    let known: BTreeSet<&str> = known.filter(|name| !OF_STORES.contains(name)).collect();
+    // Requests to a store, and what is forgotten besides.
+    let known: BTreeSet<&str> = known.filter(|name| !OF_STORES[..3].contains(name)).collect();
     assert_eq!(counted, known);
     let wide: BTreeSet<u16> = traces
         .iter()

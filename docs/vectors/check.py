@@ -115,7 +115,7 @@ class Aggregator:
     def admit(self, line):
         key = int(line["key"], 16)
         self.generations = {place: g for place, g in self.generations.items() if place[0] != key}
-        job = {"epoch": self.epoch, "generations": 2, "quorum": None, "parent": None, **line}
+        job = {"epoch": self.epoch, "generations": 2, "quorum": None, "parent": None, "frames": None, **line}
         job.update(aborted=None, suspended=False, removed=0, late=0, expected=0)
         job["members"] = [{**member, "set": int(member["set"], 16)} for member in line["members"]]
         for member in job["members"]:
@@ -133,8 +133,101 @@ class Aggregator:
             job = self.jobs[int(event["exclude"], 16)]
             gone = job["members"][event["member"]]["set"]
             job["removed"], job["expected"] = job["removed"] | gone, job["expected"] & ~gone
+        elif "stored" in event:  # R-SPILL-2: the sum of just these is here, or was given to the store whole
+            g = self.generations[int(event["stored"], 16), event["slot"], event["round"] % 2]
+            expect(not g["stored"] and g["p"]["round"] == event["round"] and g["p"]["set"] == int(event["set"], 16), "stored: what is put")
+            g.update(stored=g["p"]["set"], kept=g["values"], values=[0] * len(g["values"]), near=False)
+        elif "recalled" in event:
+            self.expect_all(event, *self.recalled(event))
+        elif "store_lost" in event:
+            self.store_lost(int(event["store_lost"], 16))
         else:
             self.admit(event["admit"])
+
+    def recalled(self, event):
+        """R-SPILL-3: (what it is, (counter, verdict, output))"""
+        job = self.jobs[int(event["recalled"], 16)]
+        g = self.generations[int(event["recalled"], 16), event["slot"], event["round"] % 2]
+        if g["p"]["round"] != event["round"] or not g["stored"] or g["stored"] != int(event["set"], 16):
+            return "recalled", ("duplicates", "quiet", None)
+        g.update(values=[wrap(a + b) for a, b in zip(g["values"], g["kept"])], stored=0, near=True)
+        if g["state"] == "recalling":
+            g["state"] = "open"
+        return "recalled", self.settle(g, job, "contributions_merged", event["now"])
+
+    def store_lost(self, key):
+        """R-SPILL-4; where no frame is free then, a sum that waits goes, too: with one frame, the one."""
+        of_job = [g for place, g in self.generations.items() if place[0] == key]
+        for g in of_job:
+            if g["stored"]:
+                self.empty(g)
+        waiting = [g for g in of_job if g["near"] and g["state"] in ("open", "recalling")]
+        if len(waiting) == self.jobs[key]["frames"] - 1:
+            self.empty(waiting[0])
+
+    def empty(self, g):
+        """R-SPILL-1, R-SPILL-4."""
+        g["p"] = {**g["p"], "set": 0, "workers": 0}
+        if g["state"] == "complete":
+            g["asked"] = None
+        g.update(state="open", stored=0, near=False)
+
+    def find_frame(self, p, job):
+        """R-SPILL-1: whether there is a frame, if one is needed; and whether a result was forgotten for it."""
+        of_job = [other for place, other in self.generations.items() if place[0] == p["key"]]
+        if sum(other["near"] for other in of_job) < job["frames"] - 1:
+            return True, None
+        complete = [other for other in of_job if other["near"] and other["state"] == "complete"]
+        if not complete:
+            return False, None
+        expect(len(complete) == 1, "which result is forgotten the rules leave open")
+        self.empty(complete[0])
+        return True, "results_forgotten"
+
+    def merge_near(self, p, values, job, now):
+        """R-SPILL-1 to R-SPILL-3: merge, with a frame."""
+        place = self.place(p, job)
+        g = self.generations.get(place)
+        newer = g is None or is_after(p["round"], g["p"]["round"])
+        if newer:
+            taken = not p["flags"] & RESULT
+        else:
+            new = g["asked"] is not None if p["flags"] & RESULT else p["set"] & ~g["p"]["set"]
+            taken = g["state"] == "open" and g["p"]["round"] == p["round"] and new
+        near, also = bool(g and g["near"]), None
+        passes = False
+        if taken and not near and not p["flags"] & HEADER_ONLY:
+            frame, also = self.find_frame(p, job)
+            if not frame and not p["flags"] & RESULT:
+                return *self.turn_away(p, g, newer, place, job, now), None
+            passes = not frame
+            if g and not newer:
+                g["values"] = [0] * job["lanes"]
+        answer = self.merge(p, values, job, now)
+        g = self.generations.get(place)
+        if g:
+            held = g["p"]
+            g["near"] = bool((near or taken) and held["set"] and not held["flags"] & HEADER_ONLY)
+            if passes:
+                self.empty(g)
+        return *answer, also
+
+    def turn_away(self, p, g, newer, place, job, now):
+        """R-SPILL-1: no frame."""
+        pause = not newer and g["asked"] is not None and now - g["asked"] < PAUSE
+        if not p["flags"] & RESEND or pause:
+            return "dropped_no_free_frame", "quiet", None
+        if newer:
+            self.generations[place] = g = self.opened({**p, "flags": 0, "set": 0, "workers": 0}, [], now)
+        return "dropped_no_free_frame", *self.want(g, job, now)[1:]
+
+    def expect_all(self, event, what, answer):
+        counter, verdict, output, *also = answer
+        got = {"counter": counter, "verdict": verdict, "output": output.hex() if output is not None else None}
+        got["also"] = also[0] if also else None
+        for name, value in got.items():
+            said = event.get(name)
+            expect(value == said, f"{what} ({event['about']}): {name}: file {said}, protocol {value}")
 
     def handle(self, payload, source, now):
         """(counter, verdict, output)"""
@@ -172,6 +265,8 @@ class Aggregator:
         for (key, slot, _), g in self.generations.items():  # R-QUORUM-2
             if (key, slot) == (p["key"], p["slot"]) and is_after(p["round"], g["p"]["round"]):
                 g["past"] |= member["set"]
+        if job["frames"]:
+            return self.merge_near(p, values, job, now)
         answer = self.merge(p, values, job, now)
         if job["quorum"] and answer[0] in ("contributions_merged", "slots_completed"):  # R-QUORUM-1: who is late
             job["late"] &= ~member["set"]
@@ -214,7 +309,7 @@ class Aggregator:
         return p["key"], p["slot"], p["round"] % job["generations"]
 
     def opened(self, p, values, now):
-        return {"p": p, "values": values, "since": now, "asked": None, "up": None, "past": 0, "refusal": None, "state": "open"}
+        return {"p": p, "values": values, "since": now, "asked": None, "up": None, "past": 0, "refusal": None, "state": "open", "near": False, "stored": 0}
 
     def refusal(self, p, job, reason, member):
         return emit({**p, "kind": REFUSAL, "flags": 0, "member": member, "epoch": job["epoch"], "scale": reason})
@@ -243,6 +338,10 @@ class Aggregator:
             return "results_replayed", "reply", self.result(g, job)
         if g["state"] == "conflicting":
             return g["refusal"][0], "reply", g["refusal"][1]
+        if g["state"] == "recalling":  # R-SPILL-3
+            again = p["flags"] & RESEND and now - g["asked"] >= PAUSE
+            g["asked"] = now if again else g["asked"]
+            return "contributions_merged" if again else "duplicates", "quiet", None
         if g["state"] == "full":  # R-LEAF-2
             again = p["flags"] & (RESEND | RESULT) == RESEND and now - g["up"] >= PAUSE
             return self.go_up(g, job, now) if again else ("duplicates", "quiet", None)
@@ -254,7 +353,7 @@ class Aggregator:
         if p["flags"] & RESULT:
             return self.restore(g, p, values, job, "slots_restored")
         if held["set"] == 0:  # R-SLOT-3, and R-LEAF-4
-            g.update(p=p, values=values)
+            g.update(p=p, values=values, stored=0)
             return self.settle(g, job, "contributions_merged", now)
         if p["set"] & held["set"] == 0:
             g["values"] = [wrap(a + b) for a, b in zip(g["values"], values)]
@@ -269,7 +368,7 @@ class Aggregator:
                 return "duplicates", "quiet", None
             return self.want(g, job, now)
         superset = p["set"] | held["set"] == p["set"]  # R-SLOT-5, R-SLOT-6
-        g.update(p=p, values=values)
+        g.update(p=p, values=values, stored=0)
         counter = "contributions_replaced" if superset else "contributions_overlapping"
         return self.settle(g, job, counter, now)
 
@@ -296,7 +395,7 @@ class Aggregator:
 
     def restore(self, g, p, values, job, counter):
         """R-SLOT-2, R-LEAF-3: the set is this level's."""
-        g.update(p={**p, "set": job["expected"]}, values=values, state="complete")
+        g.update(p={**p, "set": job["expected"]}, values=values, stored=0, state="complete")
         return counter, "broadcast", self.result(g, job)
 
     def is_due(self, g, job, now):
@@ -310,6 +409,9 @@ class Aggregator:
     def settle(self, g, job, still_open, now):
         if not self.is_due(g, job, now):
             return still_open, "quiet", None
+        if g["stored"]:  # R-SPILL-3
+            g["state"], g["asked"] = "recalling", now
+            return "contributions_merged", "quiet", None
         if job["parent"]:
             g["state"] = "full"
             return self.go_up(g, job, now)
@@ -370,11 +472,7 @@ def check_trace(path):
         micros, source, payload = packets[count]
         count, now = count + 1, event["now"]
         expect(now // 1000 == micros, f"packet {count}: time")
-        counter, verdict, output = aggregator.handle(payload, source, now)
-        got = {"counter": counter, "verdict": verdict, "output": output.hex() if output is not None else None}
-        for name, value in got.items():
-            said = event.get(name)
-            expect(value == said, f"packet {count} ({event['about']}): {name}: file {said}, protocol {value}")
+        aggregator.expect_all(event, f"packet {count}", aggregator.handle(payload, source, now))
     expect(count == len(packets), "packets without a line")
     return count
 

@@ -50,6 +50,9 @@ pub struct JobLine {
     /// The next level, at a leaf.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentLine>,
+    /// Chunks of near memory, in a job with a store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u32>,
 }
 
 /// The policy Quorum.
@@ -100,6 +103,12 @@ pub enum Event {
     Exclude(Exclude),
     /// A job is admitted.
     Admit(Admit),
+    /// A store has confirmed.
+    Stored(Stored),
+    /// A store gives back.
+    Recalled(Recalled),
+    /// A store is lost.
+    StoreLost(StoreLost),
 }
 
 /// A packet, and what must come of it.
@@ -114,8 +123,11 @@ pub struct Expectation {
     pub rule: String,
     /// What it is, in words.
     pub about: String,
-    /// The counter that is raised by one; no other changes.
+    /// The counter that is raised by one; no other changes but `also`, and those of requests to a store.
     pub counter: String,
+    /// Another that is raised by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub also: Option<String>,
     /// To whom a packet is sent, if one is.
     pub verdict: VerdictKind,
     /// That packet, as the payload of a UDP datagram.
@@ -175,6 +187,55 @@ pub struct Admit {
     pub admit: JobLine,
 }
 
+/// The store of a job has confirmed that it keeps a sum, as it was when it was put: since the last packet (R-SPILL-2).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stored {
+    /// The job's key.
+    pub stored: Word,
+    /// The slot.
+    pub slot: u16,
+    /// Its round.
+    pub round: u32,
+    /// Whose sum.
+    pub set: Word,
+}
+
+/// The store of a job gives back what it last confirmed of this slot and round (R-SPILL-3).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recalled {
+    /// The job's key.
+    pub recalled: Word,
+    /// The slot.
+    pub slot: u16,
+    /// Its round.
+    pub round: u32,
+    /// Whose sum.
+    pub set: Word,
+    /// When, in ns.
+    pub now: u64,
+    /// The rule that it shows.
+    pub rule: String,
+    /// What it is, in words.
+    pub about: String,
+    /// The counter that is raised by one.
+    pub counter: String,
+    /// To whom a packet is sent, if one is.
+    pub verdict: VerdictKind,
+    /// That packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Hex>,
+}
+
+/// The store of a job is lost (R-SPILL-4).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreLost {
+    /// The job's key.
+    pub store_lost: Word,
+}
+
 impl JobLine {
     /// The job, as the model has it; `epoch` is the set-up's.
     pub fn job(&self, epoch: u32) -> ModelJob {
@@ -191,6 +252,7 @@ impl JobLine {
             members: quorum.members,
             grace: quorum.grace,
         });
+        job.frames = self.frames;
         job.parent = self.parent.as_ref().map(|parent| ModelParent {
             source: source(parent.address),
             member: parent.member,

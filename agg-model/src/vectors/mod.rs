@@ -13,8 +13,8 @@ pub mod text;
 pub mod trace;
 
 pub use lines::{
-    Abort, Admit, Event, Exclude, Expectation, JobLine, MemberLine, ParentLine, QuorumLine, Setup, Suspend,
-    VerdictKind,
+    Abort, Admit, Event, Exclude, Expectation, JobLine, MemberLine, ParentLine, QuorumLine, Recalled, Setup,
+    StoreLost, Stored, Suspend, VerdictKind,
 };
 pub use player::Player;
 pub use trace::{Datagram, Trace};

@@ -1,14 +1,17 @@
 //! Plays the packets of a scenario to the model and notes what it does.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
+use crate::packet::members;
 use crate::vectors::lines::source;
 use crate::vectors::lines::{
-    Abort, Admit, Event, Exclude, Expectation, FORMAT, JobLine, Setup, Suspend, VerdictKind,
+    Abort, Admit, Event, Exclude, Expectation, FORMAT, JobLine, Recalled, Setup, StoreLost, Stored, Suspend,
+    VerdictKind,
 };
 use crate::vectors::text::{Hex, Word};
 use crate::vectors::trace::{Datagram, Trace};
-use crate::{ModelAggregator, ModelJob, ModelPacket, To};
+use crate::{ModelAggregator, ModelJob, ModelPacket, ModelRequest, ModelVerdict, To};
 
 /// Time between two packets unless the scenario says otherwise, in ns: a fifth of the pause between Wants.
 const STEP: u64 = 200_000;
@@ -20,6 +23,8 @@ pub struct Player {
     trace: Trace,
     /// The jobs as they are now.
     jobs: Vec<JobLine>,
+    /// What stores keep, by key, slot and round.
+    kept: BTreeMap<(u64, u16, u32), Vec<i32>>,
     now: u64,
 }
 
@@ -51,6 +56,7 @@ impl Player {
             model,
             trace,
             jobs: now_jobs,
+            kept: BTreeMap::new(),
             now: 1_000_000_000,
         }
     }
@@ -76,15 +82,10 @@ impl Player {
         counter: &str,
         about: &str,
     ) {
-        let verdict = self.model.handle(&payload, source(from), self.now);
+        let (verdict, besides) = self.model.handle_near(&payload, source(from), self.now);
         let name = &self.trace.name;
         assert_eq!(verdict.counter, counter, "{name}: {rule}: {about}");
-        let kind = match verdict.send.as_ref().map(|send| send.to) {
-            None => VerdictKind::Quiet,
-            Some(To::Sender) => VerdictKind::Reply,
-            Some(To::Members(_)) => VerdictKind::Broadcast,
-            Some(To::Parent(_)) => VerdictKind::Forward,
-        };
+        let kind = kind(&verdict);
         self.trace.datagrams.push(Datagram {
             source: from,
             payload,
@@ -96,10 +97,78 @@ impl Player {
             rule: rule.to_owned(),
             about: about.to_owned(),
             counter: counter.to_owned(),
+            also: besides.first().map(|counter| (*counter).to_owned()),
             verdict: kind,
             output: verdict.send.map(|send| Hex(send.bytes)),
         }));
         self.now += STEP;
+    }
+
+    /// The store has been given what is at a slot and round, and confirms it.
+    pub fn stored(&mut self, job: &JobLine, (slot, round): (u16, u32), set: u64) {
+        let (key, place) = (job.key.0, place(slot, round));
+        self.model.asked(key);
+        let values = self.model.values(key, place).to_vec();
+        let put = ModelRequest {
+            place,
+            round,
+            set: members(set),
+            put: Some(values.clone()),
+        };
+        self.model.requested(key, self.now - STEP, &[put]);
+        self.model.stored(key, place, round, &members(set));
+        self.kept.insert((key, slot, round), values);
+        self.trace.events.push(Event::Stored(Stored {
+            stored: job.key,
+            slot,
+            round,
+            set: Word(set),
+        }));
+    }
+
+    /// The store gives back what it was given.
+    pub fn recalled(
+        &mut self,
+        job: &JobLine,
+        (slot, round): (u16, u32),
+        set: u64,
+        rule: &str,
+        counter: &str,
+        about: &str,
+    ) {
+        let key = job.key.0;
+        let values = &self.kept[&(key, slot, round)];
+        let sum = (round, &members(set));
+        let (verdict, _) = self
+            .model
+            .recalled(key, place(slot, round), sum, values, self.now);
+        assert_eq!(verdict.counter, counter, "{}: {rule}: {about}", self.trace.name);
+        self.trace.events.push(Event::Recalled(Recalled {
+            recalled: job.key,
+            slot,
+            round,
+            set: Word(set),
+            now: self.now,
+            rule: rule.to_owned(),
+            about: about.to_owned(),
+            counter: counter.to_owned(),
+            verdict: kind(&verdict),
+            output: verdict.send.map(|send| Hex(send.bytes)),
+        }));
+        self.now += STEP;
+    }
+
+    /// The store is lost; with one frame, what waits in it is emptied, too.
+    pub fn store_lost(&mut self, job: &JobLine) {
+        let key = job.key.0;
+        let near = self.model.near(key);
+        let waits = near
+            .iter()
+            .find(|(slot, number, complete)| !complete && !self.model.is_stored(key, *slot, *number));
+        self.model
+            .store_lost(key, waits.map(|(slot, number, _)| (*slot, *number)));
+        let store_lost = job.key;
+        self.trace.events.push(Event::StoreLost(StoreLost { store_lost }));
     }
 
     /// A job is aborted.
@@ -151,5 +220,19 @@ impl Player {
     /// The whole trace.
     pub fn finish(self) -> Trace {
         self.trace
+    }
+}
+
+/// Two generations a slot.
+fn place(slot: u16, round: u32) -> u32 {
+    u32::from(slot) * 2 + round % 2
+}
+
+fn kind(verdict: &ModelVerdict) -> VerdictKind {
+    match verdict.send.as_ref().map(|send| send.to) {
+        None => VerdictKind::Quiet,
+        Some(To::Sender) => VerdictKind::Reply,
+        Some(To::Members(_)) => VerdictKind::Broadcast,
+        Some(To::Parent(_)) => VerdictKind::Forward,
     }
 }

@@ -8,6 +8,7 @@ mod loss;
 mod quorum;
 mod rounds;
 mod sets;
+mod spill;
 mod sums;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -57,6 +58,9 @@ pub fn all() -> Vec<Trace> {
         quorum::grace(),
         quorum::history(),
         quorum::removed(),
+        spill::put_and_recall(),
+        spill::store_lost(),
+        spill::evicted_result(),
         invalid::each_check(),
         invalid::order_of_checks(),
     ]
@@ -88,6 +92,7 @@ fn job(members: Vec<MemberLine>) -> JobLine {
         generations: None,
         quorum: None,
         parent: None,
+        frames: None,
     }
 }
 
