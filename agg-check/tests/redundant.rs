@@ -3,7 +3,7 @@
 //! that page is to be changed.
 
 use agg_check::configurations as given;
-use agg_check::{AggregatorMutation, Mutation, Scenario, Step, Topology, Trouble, WorkerMutation, explore};
+use agg_check::{AggregatorMutation, Mutation, Scenario, Step, Trouble, WorkerMutation, explore};
 
 fn harmless(mutation: Mutation) {
     let scenario = |chunks| Scenario::new("one slot", 2, 1, vec![Step::i32(chunks)]);
