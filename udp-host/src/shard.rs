@@ -154,6 +154,7 @@ impl Shard {
                         aggregator.recalled(sum.key, sum.place, sum.round, sum.set, &values, now, &mut out);
                     deliver(port, &mut sending, verdict, None, routes, &out)?;
                 }
+                Said::Missing(key) => aggregator.store_lost(key),
                 Said::Lost => {
                     for key in routes.keys() {
                         aggregator.store_lost(*key);

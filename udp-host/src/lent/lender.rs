@@ -112,12 +112,18 @@ impl Lender {
                 Some(kept.header().to_vec())
             }
             Kind::Get => {
-                let kept = self.jobs.get_mut(&message.key)?;
-                kept.heard = Instant::now();
-                let (round, set, values) = kept.sums.get(&message.place)?;
-                if (*round, *set) != sum {
-                    return None;
-                }
+                let missing = Message {
+                    kind: Kind::Missing,
+                    ..message
+                };
+                let kept = self.jobs.get_mut(&message.key);
+                let here = kept.and_then(|kept| {
+                    kept.heard = Instant::now();
+                    kept.sums.get(&message.place)
+                });
+                let Some((_, _, values)) = here.filter(|(round, set, _)| (*round, *set) == sum) else {
+                    return Some(missing.header().to_vec());
+                };
                 let given = Message {
                     kind: Kind::Sum,
                     ..message
@@ -130,7 +136,7 @@ impl Lender {
                 }
                 None
             }
-            Kind::Kept | Kind::Sum => None,
+            Kind::Kept | Kind::Sum | Kind::Missing => None,
         }
     }
 
@@ -174,9 +180,10 @@ mod tests {
             lender.handle(&message(Kind::Get, 1, 5).header()),
             Some(with(message(Kind::Sum, 1, 5), &[1; 8]))
         );
+        let missing = message(Kind::Missing, 1, 6).header().to_vec();
         assert_eq!(
             lender.handle(&message(Kind::Get, 1, 6).header()),
-            None,
+            Some(missing),
             "another sum"
         );
         assert_eq!(lender.handle(&put(2, 5, &[2; 12])), None, "above the limit");

@@ -2,7 +2,7 @@
 //!
 //! | offset | bytes | field |
 //! |---:|---:|---|
-//! | 0 | 4 | `54 53 01`, then the kind: 1 put, 2 kept, 3 get, 4 sum, 5 end |
+//! | 0 | 4 | `54 53 01`, then the kind: 1 put, 2 kept, 3 get, 4 sum, 5 end, 6 missing |
 //! | 4 | 4 | the place |
 //! | 8 | 8 | the job's key |
 //! | 16 | 8 | the set |
@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Sum = 4,
     /// To the lender: the job is over.
     End = 5,
+    /// From the lender: it does not have this sum.
+    Missing = 6,
 }
 
 /// Which sum a message is about.
@@ -64,6 +66,7 @@ impl Message {
             3 => Kind::Get,
             4 => Kind::Sum,
             5 => Kind::End,
+            6 => Kind::Missing,
             _ => return None,
         };
         let word =

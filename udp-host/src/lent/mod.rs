@@ -34,6 +34,8 @@ pub(crate) enum Said<'p> {
     Kept(Sum),
     /// Here are a sum's values, 4 bytes each, little-endian.
     Values(Sum, &'p [u8]),
+    /// It does not have a sum of this job that was put there: it was started anew.
+    Missing(u64),
     /// It has died.
     Lost,
 }
@@ -118,6 +120,7 @@ impl Borrowed {
             return match message.kind {
                 Kind::Kept => Some(Said::Kept(sum)),
                 Kind::Sum => Some(Said::Values(sum, values)),
+                Kind::Missing => Some(Said::Missing(sum.key)),
                 Kind::Put | Kind::Get | Kind::End => None,
             };
         }
