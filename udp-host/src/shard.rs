@@ -130,6 +130,7 @@ impl Shard {
         let mut sending = SendBatch::new(MAX_PACKET, TRAINS);
         let (mut packet, mut out) = (Borrowed::buffer(), vec![0; MAX_PACKET]);
         let mut values = Vec::new();
+        let mut silent = false;
         while !stop.load(Ordering::Relaxed) {
             let Some(said) = lender.hear(&mut packet) else {
                 continue;
@@ -139,6 +140,7 @@ impl Shard {
             let State {
                 aggregator, routes, ..
             } = &mut *state;
+            let was_silent = std::mem::replace(&mut silent, matches!(said, Said::Lost));
             match said {
                 Said::Kept(sum) => aggregator.stored(sum.key, sum.place, sum.round, sum.set),
                 Said::Values(sum, bytes) => {
@@ -159,7 +161,11 @@ impl Shard {
                     for key in routes.keys() {
                         aggregator.store_lost(*key);
                     }
-                    tracing::warn!("the lender of memory does not answer: what it held is asked for again");
+                    if !was_silent {
+                        tracing::warn!(
+                            "the lender of memory does not answer: what it held is asked for again"
+                        );
+                    }
                 }
             }
             drop(state);

@@ -76,6 +76,7 @@ impl Lender {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.forget_old(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The host is gone; another may come.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error),
