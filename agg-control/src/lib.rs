@@ -53,7 +53,7 @@ pub use plane::{
     AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, MemberSpec,
     ParentSpec, ShardCounters, Uplink, total,
 };
-pub use refusal::{HEAVIEST, LONGEST_NAME, MOST_MEMBERS, MOST_RANKS, Refusal};
+pub use refusal::{HEAVIEST, LONGEST_NAME, MOST_MEMBERS, MOST_RANKS, Ranks, Refusal};
 pub use server::{ControlServer, ServeError, serve, serve_on};
 pub use sizing::{
     GENERATIONS, MOST_GENERATIONS, SLOT_OVERHEAD_BYTES, datagram_bytes, receive_buffer_cost, slot_memory,

@@ -343,8 +343,9 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
-/// "rank 2" or "ranks 2, 3".
-pub(crate) struct Ranks<'a>(pub(crate) &'a [u32]);
+/// Ranks in words: "rank 2" or "ranks 2, 3"; of many only the first.
+#[derive(Debug, Clone, Copy)]
+pub struct Ranks<'a>(pub &'a [u32]);
 
 impl fmt::Display for Ranks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -265,17 +265,18 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         let Some((entry, heads)) = self.heads_of(key) else {
             return lags;
         };
-        for member in &entry.members {
-            let mut lag = Lag::default();
-            for head in heads {
-                let (behind, since) = head.behind(entry.job.expected, entry.job.policy.keeps_history());
-                if !behind.is_disjoint(member.set) {
-                    lag.chunks += 1;
-                    lag.waiting = lag.waiting.max(now.saturating_sub(since));
-                }
+        // As many as members: it has room.
+        let _ = lags.resize_default(entry.members.len());
+        for head in heads {
+            let (behind, since) = head.behind(entry.job.expected, entry.job.policy.keeps_history());
+            if behind.is_empty() {
+                continue;
             }
-            // As many as members.
-            let _ = lags.push(lag);
+            let late = entry.members.iter().map(|member| !behind.is_disjoint(member.set));
+            for (lag, _) in lags.iter_mut().zip(late).filter(|(_, late)| *late) {
+                lag.chunks += 1;
+                lag.waiting = lag.waiting.max(now.saturating_sub(since));
+            }
         }
         lags
     }
@@ -359,7 +360,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
 
     /// The store has what [`StoreAction::Put`](crate::StoreAction::Put) gave it.
     pub fn stored(&mut self, key: u64, place: u32, round: Round, set: MemberSet) {
-        let Some((entry, heads, values)) = self.parts(key) else {
+        let Some((entry, heads, values, _)) = self.parts(key) else {
             return;
         };
         let lanes = entry.lanes.count();
@@ -383,15 +384,14 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         now: Nanos,
         out: &mut [u8],
     ) -> Verdict {
-        let Some((entry, heads, values)) = self.parts(key) else {
+        let Some((entry, heads, values, counters)) = self.parts(key) else {
             return Verdict::Quiet;
         };
-        let mut counters = Counters::default();
         let recall = Recall {
             entry,
             heads,
             values,
-            counters: &mut counters,
+            counters,
             key,
             place,
             sum: (round, set),
@@ -405,25 +405,25 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             Lanes::L2048 => recall.run::<2048>(sums, out),
             Lanes::L8192 => recall.run::<8192>(sums, out),
         };
-        counters.add(counter);
-        self.counters.merge(&counters);
+        self.counters.add(counter);
         verdict
     }
 
     /// A job's store is gone, with all that it held: the members are asked for that again (R-SPILL-4).
     pub fn store_lost(&mut self, key: u64) {
-        if let Some((entry, heads, values)) = self.parts(key)
+        if let Some((entry, heads, values, _)) = self.parts(key)
             && let Some(frames) = entry.frames.as_mut()
         {
             frames.lost(heads, values, entry.lanes.count());
         }
     }
 
-    fn parts(&mut self, key: u64) -> Option<(&mut Entry, &mut [Head], &mut [i32])> {
+    /// A job with its part of the slot memory, and the counters.
+    fn parts(&mut self, key: u64) -> Option<(&mut Entry, &mut [Head], &mut [i32], &mut Counters)> {
         let entry = self.jobs.get_mut(&key)?;
         let heads = self.heads.as_mut().get_mut(entry.extent.heads.clone())?;
         let values = self.values.as_mut().get_mut(entry.extent.values.clone())?;
-        Some((entry, heads, values))
+        Some((entry, heads, values, &mut self.counters))
     }
 
     #[inline(always)]

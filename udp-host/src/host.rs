@@ -130,49 +130,42 @@ impl UdpHost {
         for shard in 0..config.shards {
             host.spawn(shard)?;
         }
-        host.watch_stragglers(Duration::from_secs_f64(config.straggler_after))?;
+        let threshold = Duration::from_secs_f64(config.straggler_after);
+        host.start_thread("stragglers".to_owned(), 0, move |plane, stop| {
+            stragglers::watch(plane, threshold, stop);
+        })?;
         Ok(host)
     }
 
-    fn watch_stragglers(&mut self, threshold: Duration) -> Result<(), HostError> {
-        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
-        let thread = std::thread::Builder::new()
-            .name("stragglers".to_owned())
-            .spawn(move || stragglers::watch(&plane, threshold, &stop));
-        self.threads
-            .push(thread.map_err(|source| HostError::Thread { shard: 0, source })?);
-        Ok(())
-    }
-
+    /// Starts the threads of a shard.
     fn spawn(&mut self, shard: u16) -> Result<(), HostError> {
-        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
-        let run = move || {
-            if let Err(error) = plane.shards[usize::from(shard)].run(&stop) {
+        self.start_thread(format!("shard-{shard}"), shard, move |plane, stop| {
+            if let Err(error) = plane.shards[usize::from(shard)].run(stop) {
                 tracing::error!(shard, %error, "a shard's socket is broken; its jobs will fail");
             }
-        };
-        let thread = std::thread::Builder::new()
-            .name(format!("shard-{shard}"))
-            .spawn(run);
-        self.threads
-            .push(thread.map_err(|source| HostError::Thread { shard, source })?);
-        if self.plane.shards[usize::from(shard)].lender().is_some() {
-            self.hear_lender(shard)?;
+        })?;
+        if self.plane.shards[usize::from(shard)].lender().is_none() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn hear_lender(&mut self, shard: u16) -> Result<(), HostError> {
-        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
-        let run = move || {
+        self.start_thread(format!("lender-{shard}"), shard, move |plane, stop| {
             let shard = &plane.shards[usize::from(shard)];
-            if let Some(Err(error)) = shard.lender().map(|lender| shard.hear_lender(lender, &stop)) {
+            if let Some(Err(error)) = shard.lender().map(|lender| shard.hear_lender(lender, stop)) {
                 tracing::error!(%error, "the socket to the lender of memory is broken");
             }
-        };
+        })
+    }
+
+    /// Starts a thread that ends when the host does.
+    fn start_thread(
+        &mut self,
+        name: String,
+        shard: u16,
+        body: impl FnOnce(&Plane, &AtomicBool) + Send + 'static,
+    ) -> Result<(), HostError> {
+        let (plane, stop) = (Arc::clone(&self.plane), Arc::clone(&self.stop));
         let thread = std::thread::Builder::new()
-            .name(format!("lender-{shard}"))
-            .spawn(run);
+            .name(name)
+            .spawn(move || body(&plane, &stop));
         self.threads
             .push(thread.map_err(|source| HostError::Thread { shard, source })?);
         Ok(())

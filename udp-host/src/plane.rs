@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agg_control::{
     AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ParentSpec,
-    ShardCounters, Uplink,
+    Ranks, ShardCounters, Uplink,
 };
 use agg_core::pool::slot_memory;
 use agg_core::slot::Head;
@@ -158,20 +158,23 @@ impl Plane {
     fn admit_to(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
         let mut config = Self::job_config(job, stream)?;
         let mut state = self.shards[stream].lock();
-        let before = state.routes.get_mut(&job.key).map(|route| route.store.take());
-        let store = match before {
+        let replaces = state.routes.contains_key(&job.key);
+        let mut store = None;
+        if replaces {
             // As it was: the window is the same.
-            Some(store) => {
-                config.frames = state.aggregator.frames(job.key);
-                store
-            }
-            None => self.spill(&mut config, &state, self.shards[stream].lender().is_some())?,
-        };
+            config.frames = state.aggregator.frames(job.key);
+        } else {
+            store = self.spill(&mut config, &state, self.shards[stream].lender().is_some())?;
+        }
         state.aggregator.admit(&config).map_err(|error| match error {
             agg_core::AdmitError::Memory { needed, free } => AdmitError::OutOfMemory { needed, free },
             agg_core::AdmitError::Jobs(limit) => AdmitError::TooManyJobs { limit },
             other => AdmitError::Other(format!("the job cannot run here: {other:?}")),
         })?;
+        if replaces {
+            // Only now: what is not replaced stays whole.
+            store = state.routes.remove(&job.key).and_then(|route| route.store);
+        }
         let members = job
             .members
             .iter()
@@ -239,12 +242,11 @@ impl Plane {
     }
 }
 
-/// A member as its ranks: `rank 3`, or `the aggregator of ranks 4 to 7`.
+/// A member as its ranks: `rank 3`, or `the aggregator of ranks 4, 6`.
 fn name(ranks: &[u32]) -> String {
     match ranks {
-        [rank] => format!("rank {rank}"),
-        [first, .., last] => format!("the aggregator of ranks {first} to {last}"),
-        [] => "an aggregator without ranks".to_owned(),
+        [_] => Ranks(ranks).to_string(),
+        _ => format!("the aggregator of {}", Ranks(ranks)),
     }
 }
 
@@ -292,16 +294,6 @@ impl DataPlane for Plane {
                 return Err(error);
             }
         }
-        tracing::info!(
-            world = job.name,
-            members = job.members.len(),
-            workers = job.workers,
-            lanes = job.lanes,
-            window = job.window,
-            generations = job.generations,
-            epoch = job.epoch,
-            "admitted"
-        );
         Ok(())
     }
 
