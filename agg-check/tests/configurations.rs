@@ -1,6 +1,8 @@
 //! Every history of each configuration keeps every rule. The large ones are run by
 //! `cargo test --release -p agg-check -- --ignored`.
 
+mod common;
+
 use agg_check::configurations::{self as given, troubled};
 use agg_check::{Report, Scenario, Trouble, explore};
 use agg_core::Counter;
@@ -148,24 +150,6 @@ fn forgetting_dead_packets_loses_nothing() {
         ),
     ] {
         let scenario = troubled(scenario, trouble);
-        let forgetting = explore(scenario.clone());
-        let remembering = explore(Scenario {
-            remembers_dead: true,
-            ..scenario
-        });
-        remembering.assert_holds();
-        assert!(
-            forgetting.states < remembering.states,
-            "{forgetting}{remembering}"
-        );
-        assert_eq!(
-            forgetting.schedules, remembering.schedules,
-            "{forgetting}{remembering}"
-        );
-        assert_eq!(
-            forgetting.parties[..2],
-            remembering.parties[..2],
-            "{forgetting}{remembering}"
-        );
+        common::assert_forgetting_loses_nothing(scenario);
     }
 }

@@ -1,6 +1,8 @@
 //! Trees of aggregators, jobs that are re-formed or lose a worker, and jobs under a quorum: every history of each
 //! configuration keeps every rule.
 
+mod common;
+
 use agg_check::configurations::{self as given, troubled};
 use agg_check::{Scenario, Trouble, explore};
 use agg_core::Counter;
@@ -153,24 +155,6 @@ fn forgetting_dead_packets_loses_nothing_here_either() {
         Scenario::new("two die to one", 2, 1, vec![agg_check::Step::i32(1); 2]).with(Trouble::Shrink(1)),
         given::quorum(1, 0, 2),
     ] {
-        let forgetting = explore(scenario.clone());
-        let remembering = explore(Scenario {
-            remembers_dead: true,
-            ..scenario
-        });
-        remembering.assert_holds();
-        assert!(
-            forgetting.states < remembering.states,
-            "{forgetting}{remembering}"
-        );
-        assert_eq!(
-            forgetting.schedules, remembering.schedules,
-            "{forgetting}{remembering}"
-        );
-        assert_eq!(
-            forgetting.parties[..2],
-            remembering.parties[..2],
-            "{forgetting}{remembering}"
-        );
+        common::assert_forgetting_loses_nothing(scenario);
     }
 }

@@ -82,6 +82,27 @@ fn at_the_start<T: Send + 'static>(
     (running, all_here)
 }
 
+/// Runs the work through an accident that begins when all ranks are there; no bit may differ from those `expected`. What the
+/// accident returns lives until all ranks are done.
+fn keeps_every_bit<T: Send + 'static>(
+    work: Work,
+    expected: &[Bits],
+    configs: &[Config],
+    what: &str,
+    accident: impl FnOnce() -> T + Send + 'static,
+) {
+    let seed = work.seed;
+    let began = Instant::now();
+    let (accident, all_here) = at_the_start(work, accident);
+    let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
+    eprintln!("seed {seed}: {what}, took {:.1?}", began.elapsed());
+    accident.join().unwrap();
+    assert!(
+        results.iter().all(|bits| bits == expected),
+        "seed {seed}: other bits"
+    );
+}
+
 fn some_time(seed: u64, longest: Duration) -> Duration {
     SmallRng::seed_from_u64(seed).random_range(Duration::ZERO..longest)
 }
@@ -96,22 +117,14 @@ fn reform_1_a_killed_aggregators_stand_by_gives_the_same_bits() {
             .map(|rank| config("killed", work, rank, &[&first, &second]))
             .collect();
         let killed_at = some_time(seed, duration);
-        let began = Instant::now();
-        let (killer, all_here) = at_the_start(work, move || {
+        let what = format!(
+            "{} ranks, {shards} streams, killed after {killed_at:.1?} of {duration:.1?}",
+            work.ranks
+        );
+        keeps_every_bit(work, &expected, &configs, &what, move || {
             thread::sleep(killed_at);
             first.kill();
         });
-        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
-        eprintln!(
-            "seed {seed}: {} ranks, {shards} streams, killed after {killed_at:.1?} of {duration:.1?}, took {:.1?}",
-            work.ranks,
-            began.elapsed()
-        );
-        killer.join().unwrap();
-        assert!(
-            results.iter().all(|bits| *bits == expected),
-            "seed {seed}: other bits"
-        );
     }
 }
 
@@ -125,24 +138,14 @@ fn reform_1_an_aggregator_restarted_in_place_gives_the_same_bits() {
             .map(|rank| config("restarted", work, rank, &[&server]))
             .collect();
         let killed_at = some_time(seed, duration);
-        let began = Instant::now();
-        let (killer, all_here) = at_the_start(work, move || {
+        let what = format!("killed after {killed_at:.1?}");
+        keeps_every_bit(work, &expected, &configs, &what, move || {
             thread::sleep(killed_at);
             server.kill();
             thread::sleep(some_time(seed + 1, Duration::from_secs(1)));
             server.restart();
             server
         });
-        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
-        eprintln!(
-            "seed {seed}: killed after {killed_at:.1?}, took {:.1?}",
-            began.elapsed()
-        );
-        killer.join().unwrap();
-        assert!(
-            results.iter().all(|bits| *bits == expected),
-            "seed {seed}: other bits"
-        );
     }
 }
 
@@ -157,8 +160,8 @@ fn reform_1_a_job_moves_as_often_as_it_must() {
             .map(|rank| config("back", work, rank, &[&first, &second]))
             .collect();
         let killed_at = some_time(seed, duration / 2);
-        let began = Instant::now();
-        let (killer, all_here) = at_the_start(work, move || {
+        let what = format!("killed after {killed_at:.1?}");
+        keeps_every_bit(work, &expected, &configs, &what, move || {
             thread::sleep(killed_at);
             first.kill();
             thread::sleep(some_time(seed + 1, Duration::from_secs(1)));
@@ -166,16 +169,6 @@ fn reform_1_a_job_moves_as_often_as_it_must() {
             first.restart();
             (first, second)
         });
-        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
-        eprintln!(
-            "seed {seed}: killed after {killed_at:.1?}, took {:.1?}",
-            began.elapsed()
-        );
-        killer.join().unwrap();
-        assert!(
-            results.iter().all(|bits| *bits == expected),
-            "seed {seed}: other bits"
-        );
     }
 }
 
@@ -191,22 +184,12 @@ fn reform_2_an_aggregator_that_stalls_and_comes_back_changes_no_bit() {
             .collect();
         let stalls_at = some_time(seed, duration);
         let time = some_time(seed + 1, Duration::from_secs(3));
-        let began = Instant::now();
-        let (staller, all_here) = at_the_start(work, move || {
+        let what = format!("stalls after {stalls_at:.1?} for {time:.1?}");
+        keeps_every_bit(work, &expected, &configs, &what, move || {
             thread::sleep(stalls_at);
             first.stall(time);
             first
         });
-        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
-        eprintln!(
-            "seed {seed}: stalls after {stalls_at:.1?} for {time:.1?}, took {:.1?}",
-            began.elapsed()
-        );
-        staller.join().unwrap();
-        assert!(
-            results.iter().all(|bits| *bits == expected),
-            "seed {seed}: other bits"
-        );
     }
 }
 

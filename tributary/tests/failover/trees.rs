@@ -1,13 +1,13 @@
 //! Trees of aggregators that lose a leaf: its ranks come back by another way, and no bit changes (R-REFORM).
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agg_worker::Config;
 
 use crate::server::Server;
 use crate::work::Work;
-use crate::{at_the_start, calm, config, seeds, some_time};
+use crate::{calm, config, keeps_every_bit, seeds, some_time};
 
 const RANKS: u32 = 4;
 
@@ -33,21 +33,11 @@ fn reform_1_the_ranks_of_a_killed_leaf_go_on_at_another() {
             .map(|rank| at_leaves(work, rank, [&first, &second]))
             .collect();
         let killed_at = some_time(seed, duration);
-        let began = Instant::now();
-        let (killer, all_here) = at_the_start(work, move || {
+        let what = format!("leaf killed after {killed_at:.1?}");
+        keeps_every_bit(work, &expected, &configs, &what, move || {
             thread::sleep(killed_at);
             first.kill();
         });
-        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
-        eprintln!(
-            "seed {seed}: leaf killed after {killed_at:.1?}, took {:.1?}",
-            began.elapsed()
-        );
-        killer.join().unwrap();
-        assert!(
-            results.iter().all(|bits| *bits == expected),
-            "seed {seed}: other bits"
-        );
     }
 }
 
@@ -62,23 +52,13 @@ fn reform_1_a_leaf_restarted_in_place_changes_no_bit() {
             .map(|rank| config("leaf", work, rank, &[if rank < 2 { &first } else { &second }]))
             .collect();
         let killed_at = some_time(seed, duration);
-        let began = Instant::now();
-        let (killer, all_here) = at_the_start(work, move || {
+        let what = format!("leaf killed after {killed_at:.1?}");
+        keeps_every_bit(work, &expected, &configs, &what, move || {
             thread::sleep(killed_at);
             first.kill();
             thread::sleep(some_time(seed + 1, Duration::from_millis(500)));
             first.restart();
             first
         });
-        let results = work.run_all(&all_here, |rank| configs[rank as usize].clone());
-        eprintln!(
-            "seed {seed}: leaf killed after {killed_at:.1?}, took {:.1?}",
-            began.elapsed()
-        );
-        killer.join().unwrap();
-        assert!(
-            results.iter().all(|bits| *bits == expected),
-            "seed {seed}: other bits"
-        );
     }
 }
