@@ -7,16 +7,16 @@
 use heapless::Vec;
 use heapless::index_map::IndexMap;
 
-use crate::job::{Job, Rejection};
+use crate::job::{Job, Rejection, Way};
 use crate::key_hash::BuildKeyHash;
 use crate::pool::{self, Extent};
-use crate::round::{GENERATIONS, MAX_GENERATIONS};
-use crate::slot::{Arrival, Head, Outcome, mark_past};
+use crate::round::GENERATIONS;
+use crate::slot::{Arrival, Head, Lag, Outcome, To, mark_past};
 use crate::spill::{Frames, StoreRequest, frame_mut};
-use crate::wire::{Flags, HEADER_LEN, Header, Invalid, Kind, NO_MEMBER, Refusal};
+use crate::wire::{HEADER_LEN, Header};
 use crate::{
-    Abort, AdmitError, Counter, Counters, Endpoint, Epoch, Exponent, JobConfig, Lanes, MAX_MEMBERS, Member,
-    MemberSet, Nanos, Policy, Round,
+    Abort, AdmitError, Counter, Counters, Endpoint, Epoch, JobConfig, Lanes, MAX_MEMBERS, Member, MemberSet,
+    Nanos, Round,
 };
 
 /// Jobs that one aggregator can hold.
@@ -46,15 +46,6 @@ pub enum Verdict {
         /// Bytes to send.
         len: usize,
     },
-}
-
-/// How far a member is behind the others.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Lag {
-    /// Chunks that wait for the member or, under a quorum, went without it.
-    pub chunks: u64,
-    /// How long the oldest of them has waited.
-    pub waiting: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -140,15 +131,9 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
     /// Takes a job in: reserves and empties its slots. A suspended job of the same key is replaced; it stays as it was
     /// where there is an error.
     pub fn admit(&mut self, config: &JobConfig) -> Result<(), AdmitError> {
-        if config.members.is_empty() || config.members.iter().any(|member| member.set.is_empty()) {
-            return Err(AdmitError::Members);
-        }
-        if !config.window.is_power_of_two() {
-            return Err(AdmitError::Window(config.window));
-        }
-        check_policy(config)?;
+        config.check()?;
         let suspended = self.jobs.get(&config.key).map(|entry| entry.job.suspended);
-        if config.key == 0 || suspended == Some(false) {
+        if suspended == Some(false) {
             return Err(AdmitError::Key);
         }
         let (heads, values) = (self.heads.as_ref().len(), self.values.as_ref().len());
@@ -160,23 +145,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         if let Some(heads) = self.heads.as_mut().get_mut(extent.heads.clone()) {
             heads.fill(Head::VACANT);
         }
-        let expected = config
-            .members
-            .iter()
-            .fold(MemberSet::EMPTY, |set, member| set.union(member.set));
-        let job = Job {
-            epoch: config.epoch,
-            expected,
-            excluded: MemberSet::EMPTY,
-            late: MemberSet::EMPTY,
-            window: config.window,
-            generations: config.generations,
-            policy: config.policy,
-            parent: config.parent,
-            spills: config.frames.is_some(),
-            suspended: false,
-            abort: None,
-        };
+        let job = config.job();
         let frames = config.frames.map(|frames| {
             let values = self.values.as_mut().get_mut(extent.values.clone());
             Frames::new(frames, values.unwrap_or_default(), config.lanes.count())
@@ -215,8 +184,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         if let Some(entry) = self.jobs.get_mut(&key)
             && let Some(member) = entry.members.get(usize::from(member))
         {
-            entry.job.excluded = entry.job.excluded.union(member.set);
-            entry.job.expected = entry.job.expected.without(member.set);
+            entry.job.exclude(member);
         }
     }
 
@@ -268,15 +236,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         // As many as members: it has room.
         let _ = lags.resize_default(entry.members.len());
         for head in heads {
-            let (behind, since) = head.behind(entry.job.expected, entry.job.policy.keeps_history());
-            if behind.is_empty() {
-                continue;
-            }
-            let late = entry.members.iter().map(|member| !behind.is_disjoint(member.set));
-            for (lag, _) in lags.iter_mut().zip(late).filter(|(_, late)| *late) {
-                lag.chunks += 1;
-                lag.waiting = lag.waiting.max(now.saturating_sub(since));
-            }
+            head.add_lag(&entry.job, &entry.members, now, &mut lags);
         }
         lags
     }
@@ -289,29 +249,22 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             return self.quiet(Counter::DroppedLength);
         };
         if let Err(invalid) = Header::validate(front) {
-            return self.quiet(invalid_counter(invalid));
+            return self.quiet(invalid.counter());
         }
         let header = Header::read(front);
         let Some(entry) = self.jobs.get_mut(&header.key) else {
             return self.quiet(Counter::DroppedKey);
         };
         let member = entry.members.get(usize::from(header.member));
-        let down = entry.job.parent.is_some() && !header.flags.has(Flags::UP);
-        let authorized = if down {
-            entry.job.authorize_down(&header, source).map_err(Rejection::Drop)
-        } else {
-            entry.job.authorize(&header, member, source)
-        };
-        match authorized {
-            Ok(()) => {}
+        let way = match entry.job.way(&header, member, source) {
+            Ok(way) => way,
             Err(Rejection::Drop(counter)) => return self.quiet(counter),
             Err(Rejection::Refuse(refusal)) => {
-                let about = entry.job.abort.filter(|abort| abort.refusal() == refusal);
-                let answer = refuse(&header, entry.job.epoch, about, refusal);
-                self.counters.add(refusal_counter(refusal));
+                let answer = entry.job.refusal(&header, refusal);
+                self.counters.add(refusal.counter());
                 return emit_header(&answer, out).map_or(Verdict::Quiet, |len| Verdict::Reply { len });
             }
-        }
+        };
         let heads = self
             .heads
             .as_mut()
@@ -331,7 +284,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             counters: &mut self.counters,
             job: &mut entry.job,
             sender: member.map_or(MemberSet::EMPTY, |member| member.set),
-            down,
+            down: way == Way::Down,
             now,
         };
         let (counter, verdict) = match entry.lanes {
@@ -472,7 +425,7 @@ impl Place<'_> {
         if job.policy.keeps_history() {
             mark_past_of(self.heads, job, header.slot, header.round, self.sender);
         }
-        let index = index_of(job, header);
+        let index = job.generation_of(header);
         let head = self.heads.get_mut(index);
         let lanes = frame_mut::<N>(self.values, index as u32);
         let (Some(head), Some(lanes)) = (head, lanes) else {
@@ -497,15 +450,10 @@ impl Place<'_> {
     /// At a leaf: what the parent sent.
     fn run_down<const N: usize>(self, out: &mut [u8]) -> (Counter, Verdict) {
         let header = self.header;
-        // Only data has values; of other kinds it is known that they have no flags.
-        let values = match header.kind {
-            Kind::Data => values_of::<N>(header, self.rest),
-            Kind::Want | Kind::Refusal => self.rest.is_empty().then_some(None),
-        };
-        let Some(values) = values else {
+        let Some(values) = values_of::<N>(header, self.rest) else {
             return (Counter::DroppedLength, Verdict::Quiet);
         };
-        let index = index_of(self.job, header);
+        let index = self.job.generation_of(header);
         let head = self.heads.get_mut(index);
         let lanes = frame_mut::<N>(self.values, index as u32);
         let (Some(head), Some(lanes)) = (head, lanes) else {
@@ -521,7 +469,7 @@ impl Place<'_> {
         let Some(arrived) = values_of::<N>(header, self.rest) else {
             return (Counter::DroppedLength, Verdict::Quiet);
         };
-        let index = index_of(job, header);
+        let index = job.generation_of(header);
         // Before it may get a frame: what is in the store waits there.
         let waited = self.heads.get(index).is_some_and(Head::waits_near);
         let frame = frames.find::<N>(
@@ -618,12 +566,6 @@ impl Recall<'_> {
     }
 }
 
-/// Which generation of all that the job has a packet is for.
-#[inline(always)]
-fn index_of(job: &Job, header: &Header) -> usize {
-    usize::from(header.slot) * usize::from(job.generations) + header.round.generation(job.generations)
-}
-
 /// R-QUORUM-2 for the packet's slot.
 #[inline(never)]
 fn mark_past_of(heads: &mut [Head], job: &Job, slot: u16, round: Round, sender: MemberSet) {
@@ -671,81 +613,28 @@ fn emit_rarely<const N: usize>(
     arrival: &Header,
     out: &mut [u8],
 ) -> (Counter, Verdict) {
-    let (key, epoch, slot) = (arrival.key, job.epoch, arrival.slot);
-    let reply = |len| Verdict::Reply { len };
-    let broadcast = |len| Verdict::Broadcast { key, len };
-    let forward = |len| Verdict::Forward { key, len };
-    let (counter, verdict) = match outcome {
-        Outcome::Quiet(counter) | Outcome::Release(counter) => (counter, None),
-        Outcome::Replay => {
-            let result = head.result(key, epoch, slot);
-            (
-                Counter::Replayed,
-                emit_chunk(head, values, &result, out).map(reply),
-            )
-        }
-        Outcome::Want => (
-            Counter::Wanted,
-            emit_header(&head.want(key, epoch, slot), out).map(broadcast),
-        ),
-        Outcome::Recall => return (Counter::Merged, Verdict::Quiet),
-        Outcome::HeldBack => (
-            Counter::HeldBack,
-            emit_header(&head.held_back(arrival, epoch), out).map(reply),
-        ),
-        Outcome::Refuse(refusal) => (
-            refusal_counter(refusal),
-            emit_header(&head.refusal(key, epoch, slot, refusal), out).map(reply),
-        ),
-        Outcome::RefuseAll(refusal) => (
-            refusal_counter(refusal),
-            emit_header(&head.refusal(key, epoch, slot, refusal), out).map(broadcast),
-        ),
-        Outcome::Forward(counter) => {
-            let up = job.parent.map(|parent| {
-                head.contribution(key, &parent, slot, counter as u8 == Counter::ForwardedAgain as u8)
-            });
-            (
-                counter,
-                up.and_then(|up| emit_chunk(head, values, &up, out)).map(forward),
-            )
-        }
-        Outcome::ForwardResult => {
-            let up = job.parent.map(|parent| head.result_up(key, &parent, slot));
-            let len = up.and_then(|up| emit_chunk(head, values, &up, out));
-            (Counter::ResultsForwarded, len.map(forward))
-        }
+    let key = arrival.key;
+    let (counter, answer) = head.answer(outcome, job, arrival);
+    let Some(answer) = answer else {
+        return (counter, Verdict::Quiet);
     };
+    let len = if answer.values {
+        emit_chunk(head, values, &answer.header, out)
+    } else {
+        emit_header(&answer.header, out)
+    };
+    let verdict = len.map(|len| match answer.to {
+        To::Sender => Verdict::Reply { len },
+        To::Members => Verdict::Broadcast { key, len },
+        To::Parent => Verdict::Forward { key, len },
+    });
     (counter, verdict.unwrap_or(Verdict::Quiet))
 }
 
-/// R-QUORUM-1, R-QUORUM-3: what a policy needs of a job.
-fn check_policy(config: &JobConfig) -> Result<(), AdmitError> {
-    let most = match config.policy {
-        Policy::All => GENERATIONS,
-        Policy::Quorum { members, .. } => {
-            let possible = (1..=config.members.len()).contains(&usize::from(members));
-            if !possible || config.parent.is_some() {
-                return Err(AdmitError::Policy(config.policy));
-            }
-            MAX_GENERATIONS
-        }
-    };
-    if let Some(frames) = config.frames
-        && (frames < 2 || config.parent.is_some() || config.policy.keeps_history())
-    {
-        return Err(AdmitError::Frames(frames));
-    }
-    if !config.generations.is_power_of_two() || !(GENERATIONS..=most).contains(&config.generations) {
-        return Err(AdmitError::Generations(config.generations));
-    }
-    Ok(())
-}
-
-/// The values behind a header (R-VALID-9): none where the flag says so, else exactly `N`.
+/// The values behind a header (R-VALID-9).
 #[inline(always)]
 fn values_of<'p, const N: usize>(header: &Header, rest: &'p [u8]) -> Option<Option<&'p [[u8; 4]; N]>> {
-    if header.flags.has(Flags::HEADER_ONLY) {
+    if header.payload_len(N) == 0 {
         return rest.is_empty().then_some(None);
     }
     let (lanes, leftover) = rest.as_chunks::<4>();
@@ -777,35 +666,4 @@ fn emit_chunk<const N: usize>(
         *lane = value.to_le_bytes();
     }
     Some(HEADER_LEN + 4 * N)
-}
-
-/// A refusal that no slot had a part in: of an old epoch, or of a job that does not run.
-fn refuse(header: &Header, epoch: Epoch, abort: Option<Abort>, refusal: Refusal) -> Header {
-    Header {
-        kind: Kind::Refusal,
-        flags: Flags::NONE,
-        member: abort.map_or(NO_MEMBER, |abort| abort.member),
-        epoch,
-        scale: Exponent(refusal.to_wire()),
-        ..*header
-    }
-}
-
-const fn invalid_counter(invalid: Invalid) -> Counter {
-    match invalid {
-        Invalid::Length => Counter::DroppedLength,
-        Invalid::Magic | Invalid::Version | Invalid::Kind => Counter::DroppedForeign,
-        Invalid::Checksum => Counter::DroppedChecksum,
-    }
-}
-
-const fn refusal_counter(refusal: Refusal) -> Counter {
-    match refusal {
-        Refusal::Operation => Counter::RefusedOperation,
-        Refusal::Scale => Counter::RefusedScale,
-        Refusal::Epoch => Counter::RefusedEpoch,
-        Refusal::LostMember | Refusal::MemberFailed | Refusal::Ended => Counter::RefusedAborted,
-        Refusal::Reform => Counter::RefusedReforming,
-        Refusal::Excluded => Counter::RefusedExcluded,
-    }
 }

@@ -4,8 +4,9 @@ use core::net::{IpAddr, SocketAddr};
 
 use heapless::Vec;
 
-use crate::wire::{Flags, Header, Kind, Refusal};
-use crate::{Counter, Epoch, MAX_MEMBERS, MemberSet, Policy};
+use crate::round::{GENERATIONS, MAX_GENERATIONS};
+use crate::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
+use crate::{Counter, Epoch, Exponent, MAX_MEMBERS, MemberSet, Policy};
 
 /// Where packets come from: an IPv6 address (IPv4 as mapped) and a UDP port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -205,6 +206,15 @@ pub struct Job {
     pub abort: Option<Abort>,
 }
 
+/// From where a packet comes to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// From a member.
+    Up,
+    /// From the parent.
+    Down,
+}
+
 /// Why a packet does not reach a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rejection {
@@ -214,7 +224,106 @@ pub enum Rejection {
     Refuse(Refusal),
 }
 
+impl JobConfig {
+    /// Whether an aggregator can take it in at all, memory apart.
+    pub fn check(&self) -> Result<(), AdmitError> {
+        if self.members.is_empty() || self.members.iter().any(|member| member.set.is_empty()) {
+            return Err(AdmitError::Members);
+        }
+        if !self.window.is_power_of_two() {
+            return Err(AdmitError::Window(self.window));
+        }
+        self.check_policy()?;
+        if self.key == 0 {
+            return Err(AdmitError::Key);
+        }
+        Ok(())
+    }
+
+    /// R-QUORUM-1, R-QUORUM-3: what a policy needs of a job.
+    fn check_policy(&self) -> Result<(), AdmitError> {
+        let most = match self.policy {
+            Policy::All => GENERATIONS,
+            Policy::Quorum { members, .. } => {
+                let possible = (1..=self.members.len()).contains(&usize::from(members));
+                if !possible || self.parent.is_some() {
+                    return Err(AdmitError::Policy(self.policy));
+                }
+                MAX_GENERATIONS
+            }
+        };
+        if let Some(frames) = self.frames
+            && (frames < 2 || self.parent.is_some() || self.policy.keeps_history())
+        {
+            return Err(AdmitError::Frames(frames));
+        }
+        if !self.generations.is_power_of_two() || !(GENERATIONS..=most).contains(&self.generations) {
+            return Err(AdmitError::Generations(self.generations));
+        }
+        Ok(())
+    }
+
+    /// The job as it begins.
+    pub fn job(&self) -> Job {
+        let sets = self.members.iter().map(|member| member.set);
+        Job {
+            epoch: self.epoch,
+            expected: sets.fold(MemberSet::EMPTY, MemberSet::union),
+            excluded: MemberSet::EMPTY,
+            late: MemberSet::EMPTY,
+            window: self.window,
+            generations: self.generations,
+            policy: self.policy,
+            parent: self.parent,
+            spills: self.frames.is_some(),
+            suspended: false,
+            abort: None,
+        }
+    }
+}
+
 impl Job {
+    /// Whether a packet may reach its slot, and which way it comes: [`Self::authorize`] or [`Self::authorize_down`].
+    #[inline(always)]
+    pub fn way(&self, header: &Header, member: Option<&Member>, source: &Endpoint) -> Result<Way, Rejection> {
+        if self.parent.is_some() && !header.flags.has(Flags::UP) {
+            return match self.authorize_down(header, source) {
+                Ok(()) => Ok(Way::Down),
+                Err(counter) => Err(Rejection::Drop(counter)),
+            };
+        }
+        self.authorize(header, member, source).map(|()| Way::Up)
+    }
+
+    /// The answer to a packet that is refused before it reaches a slot: of an old epoch, or of a job that does not run.
+    #[inline(always)]
+    pub fn refusal(&self, header: &Header, refusal: Refusal) -> Header {
+        let member = match self.abort {
+            Some(abort) if abort.refusal().to_wire() == refusal.to_wire() => abort.member,
+            _ => NO_MEMBER,
+        };
+        Header {
+            kind: Kind::Refusal,
+            flags: Flags::NONE,
+            member,
+            epoch: self.epoch,
+            scale: Exponent(refusal.to_wire()),
+            ..*header
+        }
+    }
+
+    /// A member is no longer part of it: no slot waits for it any more, and its packets are refused (R-QUORUM-5).
+    pub fn exclude(&mut self, member: &Member) {
+        self.excluded = self.excluded.union(member.set);
+        self.expected = self.expected.without(member.set);
+    }
+
+    /// Which generation of all that the job has a packet is for, counted slot by slot.
+    #[inline(always)]
+    pub const fn generation_of(&self, header: &Header) -> usize {
+        header.slot as usize * self.generations as usize + header.round.generation(self.generations)
+    }
+
     /// Whether this packet may reach its slot (R-VALID-3 to R-VALID-8, in this order). `member` is the entry of the
     /// sender that the header names, if there is one.
     #[inline(always)]

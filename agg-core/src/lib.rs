@@ -21,13 +21,14 @@ pub mod member_set;
 pub mod operation;
 pub mod policy;
 pub mod pool;
+pub mod record;
 pub mod round;
 pub mod slot;
 pub mod spill;
 pub mod wire;
 pub mod worker;
 
-pub use aggregator::{Aggregator, Lag, Verdict};
+pub use aggregator::{Aggregator, Verdict};
 pub use counters::{Counter, Counters};
 pub use fixed_point::Exponent;
 pub use job::{Abort, AbortCause, AdmitError, Endpoint, Job, JobConfig, Lanes, Member, Parent};
@@ -35,6 +36,7 @@ pub use member_set::MemberSet;
 pub use operation::{OpKind, Operation};
 pub use policy::Policy;
 pub use round::{Epoch, Round};
+pub use slot::Lag;
 pub use spill::{StoreAction, StoreRequest};
 pub use worker::{Failure, Tensor, Worker, WorkerConfig};
 

@@ -64,6 +64,14 @@ pub fn largest_free(taken: &[Extent], heads: usize, values: usize) -> u64 {
     (values * size_of::<i32>() as u64).min(heads * smallest)
 }
 
+/// Where `len` units fit among ranges that are taken, of `capacity` in all: the lowest place; else how long the largest gap is.
+pub fn first_fit(taken: &[Range<usize>], capacity: usize, len: usize) -> Result<Range<usize>, usize> {
+    match Gap::find(taken.iter().cloned(), capacity, len) {
+        Gap::Fits(start) => Ok(start..start + len),
+        Gap::Largest(units) => Err(units),
+    }
+}
+
 /// The result of a search for free room.
 enum Gap {
     /// It fits from here on.

@@ -5,7 +5,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Epoch, Exponent, MemberSet, Round};
+use crate::{Counter, Epoch, Exponent, MemberSet, Round};
 
 /// Bytes of a header. A multiple of 8, so that the values behind it are aligned as the header is.
 pub const HEADER_LEN: usize = 56;
@@ -160,6 +160,18 @@ pub enum Invalid {
     Checksum,
 }
 
+impl Invalid {
+    /// What dropping such bytes counts as.
+    #[inline(always)]
+    pub const fn counter(self) -> Counter {
+        match self {
+            Self::Length => Counter::DroppedLength,
+            Self::Magic | Self::Version | Self::Kind => Counter::DroppedForeign,
+            Self::Checksum => Counter::DroppedChecksum,
+        }
+    }
+}
+
 /// The header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
@@ -312,6 +324,16 @@ impl Header {
         };
         raw.check = raw.checksum().to_le();
         bytemuck::must_cast(raw)
+    }
+
+    /// Bytes that must follow this header in a job with `lanes` values a chunk (R-VALID-9).
+    #[inline(always)]
+    pub const fn payload_len(&self, lanes: usize) -> usize {
+        if matches!(self.kind, Kind::Data) && !self.flags.has(Flags::HEADER_ONLY) {
+            4 * lanes
+        } else {
+            0
+        }
     }
 
     /// Splits a packet into its header and what follows.

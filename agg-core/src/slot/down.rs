@@ -1,11 +1,11 @@
 //! What a leaf's slot does with what its parent sends (R-LEAF).
 
-use super::{Arrival, Head, Outcome, State};
+use super::{Arrival, Head, Merge, Outcome, State};
 use crate::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
 use crate::{Counter, Job, MemberSet, Nanos};
 
 impl Head {
-    /// Applies the rules for a packet from the parent.
+    /// Applies the rules for a packet from the parent: [`Self::judge_down`], then what it says of the values.
     #[inline(always)]
     pub fn accept_down<const N: usize>(
         &mut self,
@@ -14,36 +14,41 @@ impl Head {
         arrival: Arrival<'_, N>,
         now: Nanos,
     ) -> Outcome {
-        match arrival.header.kind {
-            Kind::Data => self.result_from_parent(values, job, arrival),
-            Kind::Want => self.want_from_parent(job, arrival.header, now),
-            Kind::Refusal => self.refusal_from_parent(arrival.header),
+        let (merge, outcome) = self.judge_down(job, arrival.header, now);
+        if let Some(arrived) = arrival.values {
+            merge.apply(values, arrived);
+        }
+        outcome
+    }
+
+    /// Decides what comes of a packet from the parent, as [`Self::judge`] does for those of members.
+    #[inline(always)]
+    pub fn judge_down(&mut self, job: &Job, header: &Header, now: Nanos) -> (Merge, Outcome) {
+        match header.kind {
+            Kind::Data => self.result_from_parent(job, header),
+            Kind::Want => (Merge::Keep, self.want_from_parent(job, header, now)),
+            Kind::Refusal => (Merge::Keep, self.refusal_from_parent(header)),
         }
     }
 
     /// R-LEAF-3: the parent's result replaces what is here and goes to every member.
     #[inline(always)]
-    fn result_from_parent<const N: usize>(
-        &mut self,
-        values: &mut [i32; N],
-        job: &Job,
-        arrival: Arrival<'_, N>,
-    ) -> Outcome {
-        let header = arrival.header;
+    fn result_from_parent(&mut self, job: &Job, header: &Header) -> (Merge, Outcome) {
+        let quiet = |counter| (Merge::Keep, Outcome::Quiet(counter));
         if !header.flags.has(Flags::RESULT) {
-            return Outcome::Quiet(Counter::DroppedDirection);
+            return quiet(Counter::DroppedDirection);
         }
         match self.state {
             State::Merging | State::Asked | State::Full if self.round == header.round => {}
-            State::Complete if self.round == header.round => return Outcome::Quiet(Counter::Duplicate),
-            _ => return Outcome::Quiet(Counter::DroppedStale),
+            State::Complete if self.round == header.round => return quiet(Counter::Duplicate),
+            _ => return quiet(Counter::DroppedStale),
         }
         if self.difference(header).is_some() {
-            return Outcome::Quiet(Counter::DroppedSet);
+            return quiet(Counter::DroppedSet);
         }
-        self.replace(values, arrival);
+        self.replace(header);
         self.complete(job);
-        Outcome::Release(Counter::ResultsTaken)
+        (Merge::Replace, Outcome::Release(Counter::ResultsTaken))
     }
 
     /// R-LEAF-4: the parent lacks something of this slot, or says whom it waits for.

@@ -3,7 +3,7 @@
 use super::{State, WANT_INTERVAL};
 use crate::job::Parent;
 use crate::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
-use crate::{Epoch, Exponent, MemberSet, Nanos, Round};
+use crate::{Epoch, Exponent, Job, Member, MemberSet, Nanos, Round};
 
 /// No frame: the values, if there are any, are in the store.
 pub const NO_FRAME: u32 = u32::MAX;
@@ -86,8 +86,9 @@ impl Head {
         self.wanted_at = now;
     }
 
+    /// R-QUORUM-2: `sender` contributes to `round`, and so has moved past this generation's round if that is earlier.
     #[inline(always)]
-    pub(super) fn pass(&mut self, round: Round, sender: MemberSet) {
+    pub fn pass(&mut self, round: Round, sender: MemberSet) {
         if round.is_after(self.round) {
             self.past = self.past.union(sender);
         }
@@ -196,7 +197,7 @@ impl Head {
     }
 
     /// The members of `expected` that this generation waits for or keeps its result for, and since when.
-    pub(crate) fn behind(&self, expected: MemberSet, keeps_history: bool) -> (MemberSet, Nanos) {
+    fn behind(&self, expected: MemberSet, keeps_history: bool) -> (MemberSet, Nanos) {
         let behind = match self.state {
             // An empty set is no sum that waits: a parent asked, or a result was forgotten.
             State::Merging | State::Asked if !self.set.is_empty() => expected.without(self.set),
@@ -205,4 +206,26 @@ impl Head {
         };
         (behind, self.opened_at)
     }
+
+    /// Adds what this generation knows to how far each member of a job is behind; `lags` and `members` are by member number.
+    pub fn add_lag(&self, job: &Job, members: &[Member], now: Nanos, lags: &mut [Lag]) {
+        let (behind, since) = self.behind(job.expected, job.policy.keeps_history());
+        if behind.is_empty() {
+            return;
+        }
+        let late = members.iter().map(|member| !behind.is_disjoint(member.set));
+        for (lag, _) in lags.iter_mut().zip(late).filter(|(_, late)| *late) {
+            lag.chunks += 1;
+            lag.waiting = lag.waiting.max(now.saturating_sub(since));
+        }
+    }
+}
+
+/// How far a member is behind the others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Lag {
+    /// Chunks that wait for the member or, under a quorum, went without it.
+    pub chunks: u64,
+    /// How long the oldest of them has waited.
+    pub waiting: Nanos,
 }

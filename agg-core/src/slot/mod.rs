@@ -4,11 +4,13 @@
 //! and no reachable panic; the caller has found the generation and checked that the sender may send this
 //! ([`crate::job::Job::authorize`], [`crate::job::Job::authorize_down`]).
 
+mod answer;
 mod down;
 mod head;
 mod storage;
 
-pub use head::{Head, NO_FRAME};
+pub use answer::{Answer, To};
+pub use head::{Head, Lag, NO_FRAME};
 
 use crate::wire::{Flags, Header, Refusal};
 use crate::{Counter, Job, MemberSet, Nanos};
@@ -64,6 +66,38 @@ pub enum Outcome {
     HeldBack,
 }
 
+/// What becomes of a slot's values when a packet has come: the part of a merge that touches every lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Merge {
+    /// They stay.
+    Keep = 0,
+    /// Those of the packet take their place.
+    Replace = 1,
+    /// Those of the packet are added.
+    Add = 2,
+}
+
+impl Merge {
+    /// Does it: one pass over the lanes.
+    #[inline(always)]
+    pub fn apply<const N: usize>(self, values: &mut [i32; N], arrived: &[[u8; 4]; N]) {
+        match self {
+            Self::Keep => {}
+            Self::Replace => {
+                for (value, bytes) in values.iter_mut().zip(arrived) {
+                    *value = i32::from_le_bytes(*bytes);
+                }
+            }
+            Self::Add => {
+                for (value, bytes) in values.iter_mut().zip(arrived) {
+                    *value = value.wrapping_add(i32::from_le_bytes(*bytes));
+                }
+            }
+        }
+    }
+}
+
 /// A packet for a slot: its header, and its values unless it is header-only.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'p, const N: usize> {
@@ -83,7 +117,8 @@ pub fn mark_past(generations: &mut [Head], round: crate::Round, sender: MemberSe
 }
 
 impl Head {
-    /// Applies the merge rules, in the order of the document, to what a member of the job sent.
+    /// Applies the merge rules, in the order of the document, to what a member of the job sent: [`Self::judge`], then what
+    /// it says of the values.
     #[inline(always)]
     pub fn accept<const N: usize>(
         &mut self,
@@ -92,68 +127,85 @@ impl Head {
         arrival: Arrival<'_, N>,
         now: Nanos,
     ) -> Outcome {
-        let header = arrival.header;
+        let (merge, outcome) = self.judge(job, arrival.header, now);
+        if let Some(arrived) = arrival.values {
+            merge.apply(values, arrived);
+        }
+        outcome
+    }
+
+    /// Decides by the merge rules what comes of what a member of the job sent. Whoever keeps the values does what is said
+    /// of them before anybody else looks at this slot.
+    #[inline(always)]
+    pub fn judge(&mut self, job: &Job, header: &Header, now: Nanos) -> (Merge, Outcome) {
+        let quiet = |counter| (Merge::Keep, Outcome::Quiet(counter));
         let is_result = header.flags.has(Flags::RESULT);
         if self.state == State::Vacant || header.round.is_after(self.round) {
             if is_result {
-                return Outcome::Quiet(Counter::DroppedSet);
+                return quiet(Counter::DroppedSet);
             }
             if job.policy.keeps_history() && self.state != State::Vacant && !job.expected.is_subset(self.past)
             {
-                return self.hold_back(header);
+                return (Merge::Keep, self.hold_back(header));
             }
             self.open(header.round, State::Merging, now);
-            self.replace(values, arrival);
-            return self.settle(job, Counter::Merged, now);
+            self.replace(header);
+            return (Merge::Replace, self.settle(job, Counter::Merged, now));
         }
         if self.round != header.round {
-            return Outcome::Quiet(Counter::DroppedStale);
+            return quiet(Counter::DroppedStale);
         }
-        match self.state {
-            State::Complete => return Outcome::Replay,
-            State::Full => return self.duplicate_when_full(header, now),
-            State::Recalling => return self.duplicate_when_recalling(header, now),
-            State::ConflictingOperation => return Outcome::Refuse(Refusal::Operation),
-            State::ConflictingScale => return Outcome::Refuse(Refusal::Scale),
-            State::Asked | State::Merging | State::Vacant => {}
-        }
+        let held = match self.state {
+            State::Complete => Outcome::Replay,
+            State::Full => self.duplicate_when_full(header, now),
+            State::Recalling => self.duplicate_when_recalling(header, now),
+            State::ConflictingOperation => Outcome::Refuse(Refusal::Operation),
+            State::ConflictingScale => Outcome::Refuse(Refusal::Scale),
+            State::Asked | State::Merging | State::Vacant => return self.judge_open(job, header, now),
+        };
+        (Merge::Keep, held)
+    }
+
+    /// The rules for a round that is under way.
+    #[inline(always)]
+    fn judge_open(&mut self, job: &Job, header: &Header, now: Nanos) -> (Merge, Outcome) {
+        let is_result = header.flags.has(Flags::RESULT);
         // Under a quorum a result may stand for other members than the next aggregator's slot will hold.
         if is_result && !(self.state == State::Asked && matches!(job.policy, crate::Policy::All)) {
-            return Outcome::Quiet(Counter::DroppedSet);
+            return (Merge::Keep, Outcome::Quiet(Counter::DroppedSet));
         }
         if let Some(conflict) = self.conflict(header) {
-            return conflict;
+            return (Merge::Keep, conflict);
         }
         if is_result {
-            self.replace(values, arrival);
+            self.replace(header);
             self.complete(job);
-            return Outcome::Release(Counter::Restored);
+            return (Merge::Replace, Outcome::Release(Counter::Restored));
         }
         // Empty where a parent's Want opened it: what the memory holds is of an older round.
         if self.set.is_empty() {
-            self.replace(values, arrival);
-            return self.settle(job, Counter::Merged, now);
+            self.replace(header);
+            return (Merge::Replace, self.settle(job, Counter::Merged, now));
         }
         if header.set.is_disjoint(self.set) {
-            self.add(values, arrival);
-            return self.settle(job, Counter::Merged, now);
+            self.add(header);
+            return (Merge::Add, self.settle(job, Counter::Merged, now));
         }
         if header.set.is_subset(self.set) {
-            return self.duplicate(job, header, now);
+            return (Merge::Keep, self.duplicate(job, header, now));
         }
         let counter = if self.set.is_subset(header.set) {
             Counter::Replaced
         } else {
             Counter::Overlapped
         };
-        self.replace(values, arrival);
-        self.settle(job, counter, now)
+        self.replace(header);
+        (Merge::Replace, self.settle(job, counter, now))
     }
 
     /// Rules 2, 5 and 6: the slot holds what arrived, and nothing else.
     #[inline(always)]
-    fn replace<const N: usize>(&mut self, values: &mut [i32; N], arrival: Arrival<'_, N>) {
-        let header = arrival.header;
+    fn replace(&mut self, header: &Header) {
         self.set = header.set;
         self.workers = header.workers;
         self.flags = header.flags.and(Flags::NONFINITE.with(Flags::HEADER_ONLY));
@@ -162,27 +214,16 @@ impl Head {
         self.scale = header.scale;
         self.next = header.next;
         self.past = MemberSet::EMPTY;
-        if let Some(arrived) = arrival.values {
-            for (value, bytes) in values.iter_mut().zip(arrived) {
-                *value = i32::from_le_bytes(*bytes);
-            }
-        }
     }
 
     /// Rule 3: values add, exponents take the maximum.
     #[inline(always)]
-    fn add<const N: usize>(&mut self, values: &mut [i32; N], arrival: Arrival<'_, N>) {
-        let header = arrival.header;
+    fn add(&mut self, header: &Header) {
         self.set = self.set.union(header.set);
         self.workers = self.workers.wrapping_add(header.workers);
         self.flags = self.flags.with(header.flags.and(Flags::NONFINITE));
         if header.next > self.next {
             self.next = header.next;
-        }
-        if let Some(arrived) = arrival.values {
-            for (value, bytes) in values.iter_mut().zip(arrived) {
-                *value = value.wrapping_add(i32::from_le_bytes(*bytes));
-            }
         }
     }
 

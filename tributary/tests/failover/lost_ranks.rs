@@ -228,7 +228,9 @@ fn quorum_5_the_others_of_a_quorum_go_on_without_a_killed_rank() {
             if !work.is_float(operation) && !bits.is_empty() {
                 let survivors = work.sum(operation, [0, 2].into_iter());
                 let all = work.sum(operation, 0..3);
-                let chunks = bits.chunks(LANES).zip(survivors.chunks(LANES).zip(all.chunks(LANES)));
+                let chunks = bits
+                    .chunks(LANES)
+                    .zip(survivors.chunks(LANES).zip(all.chunks(LANES)));
                 for (chunk, (survivors, all)) in chunks {
                     assert!(
                         chunk == survivors || (without == 0 && chunk == all),
