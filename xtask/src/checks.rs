@@ -82,7 +82,9 @@ fn advisories_of(step: &mut Step, manifest: &str) {
     if finished.is_ok() {
         step.pass();
     } else if unreachable || matches!(finished.end, crate::process::End::Late) {
-        step.note("advisories NOT CHECKED: their database cannot be fetched from here; see above");
+        step.note(format!(
+            "advisories of {manifest} NOT CHECKED: their database cannot be fetched from here; see above"
+        ));
     } else {
         step.fail_by_end("cargo-deny check advisories", &finished);
     }
@@ -92,7 +94,6 @@ fn cargo_deny(manifest: &str, what: &str) -> Command {
     let mut command = Command::new(find("cargo-deny").unwrap_or_else(|| "cargo-deny".into()));
     command
         .args(["--manifest-path", manifest, "--workspace", "check"])
-        .args(["--config", "deny.toml"])
         .args(what.split_whitespace());
     command
 }
