@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use crate::needs::{self, Need, is_root};
 use crate::report::Report;
 use crate::step::Step;
-use crate::{bench, dependencies, embedding, fuzz, no_std, suites};
+use crate::{bench, dependencies, ebpf, embedding, fuzz, no_std, suites};
 
 struct Group {
     name: &'static str,
@@ -74,10 +74,19 @@ const GROUPS: &[Group] = &[
         run: suites::models,
     },
     Group {
+        name: "ebpf",
+        about: "the kept XDP object is what its source gives",
+        limit: ebpf::LIMIT,
+        // What it says of the sources needs nothing, so it provides for the rest itself.
+        needs: &[],
+        privileged: false,
+        run: ebpf::check,
+    },
+    Group {
         name: "end-to-end",
         about: "tests marked `#[ignore = \"needs root\"]`: whole jobs in network namespaces",
         limit: minutes(20),
-        needs: &[&needs::NAMESPACES],
+        needs: &[&needs::NAMESPACES, &needs::ETHTOOL],
         privileged: true,
         run: suites::end_to_end,
     },

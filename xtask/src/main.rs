@@ -10,6 +10,7 @@ mod cleanup;
 mod compare;
 mod count;
 mod dependencies;
+mod ebpf;
 mod embedding;
 mod flooder;
 mod fuzz;
@@ -52,6 +53,12 @@ enum Task {
     },
     /// Runs all that a change must pass: format, lints, licences, docs, tests.
     Ci,
+    /// Builds the XDP program and says whether the kept object is what comes out (installs what that needs, as root).
+    Ebpf {
+        /// Keep what comes out, with its recipe, in bpf-host/object.
+        #[arg(long)]
+        keep: bool,
+    },
     /// Measures all-reduce beside Gloo, in network namespaces (as root; needs Python with torch).
     Compare(compare::Compare),
     /// Measures what a slow rank costs the others, beside Gloo (as root; needs Python with torch).
@@ -91,6 +98,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Task::Test { only, list: false } => groups::run(&only, &mut report),
+        Task::Ebpf { keep } => report.run("ebpf", ebpf::LIMIT, |step| ebpf::task(step, keep)),
         Task::Compare(arguments) => return compare::run(&arguments),
         Task::Stragglers(arguments) => return stragglers::run(&arguments),
         Task::Flooder(arguments) => return flooder::run(&arguments),

@@ -2,9 +2,11 @@
 //!
 //! A new need is a new row. Nothing is installed but what is missing, and only root installs Debian packages.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::ebpf::{Compiler, LLVM};
 use crate::step::{Step, cargo};
 
 /// Where cargo installs tools of ours, so that they neither need nor change what the user has.
@@ -21,11 +23,15 @@ pub(crate) struct Need {
 enum Install {
     /// Debian packages.
     Apt(&'static [&'static str]),
+    /// Debian packages that bring another `cargo`.
+    AptWithCargo(&'static [&'static str]),
     /// A program from crates.io.
     Cargo {
         package: &'static str,
         version: &'static str,
         arguments: &'static str,
+        /// What building it takes beside its arguments.
+        environment: fn(&mut Command),
     },
 }
 
@@ -59,6 +65,7 @@ pub(crate) const CBINDGEN: Need = Need {
         // Another version may write the header in another way: then make it anew with this one.
         version: "0.29.4",
         arguments: "--profile dev --config profile.dev.opt-level=0 --config profile.dev.debug=0",
+        environment: |_| (),
     },
 };
 
@@ -78,7 +85,51 @@ pub(crate) const CARGO_DENY: Need = Need {
         version: "0.20.2",
         // It runs for a second, so a quick build beats quick code: 40 s instead of several minutes on two cores.
         arguments: "--profile dev --no-default-features --config profile.dev.opt-level=0 --config profile.dev.debug=0",
+        environment: |_| (),
     },
+};
+
+/// A Rust compiler with a core library for BPF. rustup's nightly with rust-src does as well, and is not ours to install.
+pub(crate) const BPF_COMPILER: Need = Need {
+    name: "a Rust compiler for BPF",
+    detect: || Compiler::find().is_some(),
+    install: Install::AptWithCargo(&["rustc-web", "cargo-web", "libstd-rust-web-dev-bpf"]),
+};
+
+/// What bpf-linker is built on; who has the linker needs it no more.
+pub(crate) const BPF_LLVM: Need = Need {
+    name: "LLVM 22",
+    detect: || find("bpf-linker").is_some() || Path::new(LLVM).join("llvm-config").is_file(),
+    install: Install::Apt(&["llvm-22-dev"]),
+};
+
+/// Links Rust for BPF.
+pub(crate) const BPF_LINKER: Need = Need {
+    name: "bpf-linker",
+    detect: || find("bpf-linker").is_some(),
+    install: Install::Cargo {
+        package: "bpf-linker",
+        // The kept object comes from this version.
+        version: "0.13.0",
+        // Its default is an LLVM that Debian does not have.
+        arguments: "--no-default-features --features llvm-22",
+        // It runs for seconds: a quick build beats quick code.
+        environment: |install| {
+            install
+                .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+                .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+                // Of several LLVMs the one in front is taken.
+                .env("PATH", path_behind(Path::new(LLVM)));
+        },
+    },
+};
+
+/// Turns the receiving offload of virtual interfaces on, without which they lose what XDP sends.
+pub(crate) const ETHTOOL: Need = Need {
+    name: "ethtool",
+    detect: || find("ethtool").is_some(),
+    install: Install::Apt(&["ethtool"]),
 };
 
 impl Need {
@@ -94,7 +145,7 @@ impl Need {
         }
         let name = self.name;
         match &self.install {
-            Install::Apt(packages) => {
+            Install::Apt(packages) | Install::AptWithCargo(packages) => {
                 let by_hand = format!("apt-get install {}", packages.join(" "));
                 if !is_root() {
                     return Err(format!(
@@ -106,6 +157,14 @@ impl Need {
                         "{name} is missing and this is no Debian: install what `{by_hand}` gives there"
                     ));
                 }
+                if matches!(self.install, Install::AptWithCargo(_))
+                    && let Some(cargo) = hidden_by_debian()
+                {
+                    return Err(format!(
+                        "{name} is missing, and `{by_hand}` would hide {}: put the folder of that before {DEBIAN} in PATH",
+                        cargo.display()
+                    ));
+                }
                 step.run(apt_get(&["update"]));
                 step.run(apt_get(
                     &[&["install", "-y", "--no-install-recommends"], *packages].concat(),
@@ -115,10 +174,13 @@ impl Need {
                 package,
                 version,
                 arguments,
+                environment,
             } => {
-                step.run(cargo(&format!(
+                let mut install = cargo(&format!(
                     "install --locked {package} --version {version} --root {TOOLS} {arguments}"
-                )));
+                ));
+                environment(&mut install);
+                step.run(install);
             }
         }
         if self.is_met() {
@@ -141,6 +203,34 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     directories
         .map(|directory| directory.join(program))
         .find(|file| file.is_file())
+}
+
+/// The PATH with a directory in front of it.
+pub(crate) fn path_behind(directory: &Path) -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = [directory.to_owned()]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
+    // A directory with a colon in its name cannot be in a PATH.
+    std::env::join_paths(directories).unwrap_or(path)
+}
+
+/// Where Debian's packages put programs.
+const DEBIAN: &str = "/usr/bin";
+
+/// The `cargo` in use, if one from a Debian package would be found before it.
+fn hidden_by_debian() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .skip_while(|directory| directory != Path::new(DEBIAN))
+        .map(|directory| directory.join("cargo"))
+        .find(|cargo| cargo.is_file())
+        .filter(|_| {
+            let before = std::env::split_paths(&path).take_while(|directory| directory != Path::new(DEBIAN));
+            !before
+                .into_iter()
+                .any(|directory| directory.join("cargo").is_file())
+        })
 }
 
 /// Whether we may make namespaces and install packages.

@@ -57,7 +57,12 @@ impl Step {
 
     /// Runs a program and shows what it prints. What its end means is the caller's to say.
     pub(crate) fn run(&self, command: Command) -> Finished {
-        println!("$ {}", describe(&command));
+        self.run_as(&describe(&command), command)
+    }
+
+    /// The same for a command that is no reading: a name is shown instead.
+    pub(crate) fn run_as(&self, name: &str, command: Command) -> Finished {
+        println!("$ {name}");
         process::run(command, self.deadline, Output::Streamed)
     }
 
