@@ -5,7 +5,7 @@ use agg_core::slot::{Head, Merge, To};
 use agg_core::wire::{HEADER_LEN, Header};
 use agg_core::{Counter, Job, MemberSet, Nanos};
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS};
-use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_spin_lock, bpf_spin_unlock};
+use aya_ebpf::helpers::{bpf_spin_lock, bpf_spin_unlock};
 use aya_ebpf::programs::XdpContext;
 use bpf_layout::{FRAMING, JobEntry, ROW_LANES, Rows, Tally};
 
@@ -160,8 +160,7 @@ impl Arrival<'_> {
             self.mark_past();
         }
         let late = if keeps_history { maps::late(self.entry) } else { None };
-        // SAFETY: reads the clock.
-        let now = unsafe { bpf_ktime_get_ns() };
+        let now = maps::now();
         let carries = self.header.payload_len(N) != 0;
         let room = self.context.data() + FRAMING + HEADER_LEN + 4 * N <= self.context.data_end();
         // SAFETY: as was just checked, the chunk lies within its row. Nobody else looks at the head and the values while the

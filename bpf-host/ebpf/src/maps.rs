@@ -1,9 +1,10 @@
 //! The maps, and the constants that the loader sets. Sizes of 1 here are set by the loader, too.
 
-use agg_core::Counter;
 use agg_core::wire::HEADER_LEN;
+use agg_core::{Counter, Nanos};
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_spin_lock};
 use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, HashMap, PerCpuArray};
+use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::btf_map;
 use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, ROW_LANES, TALLIES};
 
@@ -14,6 +15,14 @@ static PORT: u16 = 0;
 /// The only address that is served, as four bytes in network order; zeros: all.
 #[unsafe(no_mangle)]
 static ADDRESS: u32 = 0;
+
+/// Whether the time is what map `CLOCK` holds: tests set it, to ask what happens at a given moment.
+#[unsafe(no_mangle)]
+static TEST_CLOCK: u8 = 0;
+
+/// The time, where a test sets it.
+#[btf_map]
+static CLOCK: Array<u64, 1> = Array::new();
 
 /// The running jobs by key. Not preallocated: a reader keeps a whole entry when it is replaced.
 #[btf_map]
@@ -90,6 +99,17 @@ pub(crate) fn port() -> u16 {
 pub(crate) fn address() -> u32 {
     // SAFETY: as for the port.
     unsafe { core::ptr::read_volatile(&raw const ADDRESS) }
+}
+
+/// The time. The verifier knows the constant, and takes the test's clock out of a program that does not use it.
+#[inline(always)]
+pub(crate) fn now() -> Nanos {
+    // SAFETY: as for the port.
+    if unsafe { core::ptr::read_volatile(&raw const TEST_CLOCK) } != 0 {
+        return CLOCK.get(0).copied().unwrap_or(0);
+    }
+    // SAFETY: reads the kernel's clock.
+    unsafe { bpf_ktime_get_ns() }
 }
 
 /// A running job.
