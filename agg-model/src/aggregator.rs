@@ -47,6 +47,11 @@ impl ModelAggregator {
         self.heads.start(key)
     }
 
+    /// Where the values of a job are among those of all jobs.
+    pub fn first_lane(&self, key: u64) -> Option<usize> {
+        self.lanes.start(key)
+    }
+
     /// Takes a job in, if it makes sense and fits (R-JOB-1). It takes the place of a suspended one of its key.
     pub fn admit(&mut self, job: ModelJob) -> bool {
         let mut others = self.clone();

@@ -8,6 +8,7 @@ use agg_core::{
     Round, StoreAction, Verdict,
 };
 
+use crate::harness::script::Subject;
 use crate::packet::{HEADER, bits, members};
 use crate::{ModelAggregator, ModelJob, ModelRequest, ModelSend, ModelVerdict, Source, To};
 
@@ -22,7 +23,8 @@ pub const OF_STORES: [&str; 4] = [
 /// Room for any answer.
 const LONGEST: usize = HEADER + 4 * 8192;
 
-type Core = Aggregator<Vec<Head>, Vec<i32>>;
+/// The real aggregator over memory of its own.
+pub type Core = Aggregator<Vec<Head>, Vec<i32>>;
 
 /// What the output buffer holds before: a byte that was not written shows.
 const UNWRITTEN: u8 = 0xa5;
@@ -72,6 +74,19 @@ impl Lockstep {
     /// The model, to look at.
     pub fn model(&self) -> &ModelAggregator {
         &self.model
+    }
+
+    /// The core, to look at.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The slot memory of a job: heads and values.
+    pub fn slots(&self, key: u64) -> Option<(&[Head], &[i32])> {
+        let job = self.model.job(key)?;
+        let (head, lane) = (self.model.first_head(key)?, self.model.first_lane(key)?);
+        let (heads, values) = self.core.memory();
+        Some((&heads[head..head + job.heads()], &values[lane..lane + job.values()]))
     }
 
     /// How often a counter was raised, in this and earlier starts.
@@ -365,6 +380,52 @@ impl Lockstep {
         );
         let core = self.core.job(key).map(Standing::of_core);
         assert_eq!(core, self.model.job(key).map(Standing::of_model), "job {key:#x}");
+    }
+}
+
+impl Subject for Lockstep {
+    fn admit(&mut self, job: &ModelJob) {
+        self.admit(job);
+    }
+
+    fn abort(&mut self, key: u64, reason: i16, member: u8) {
+        self.abort(key, reason, member);
+    }
+
+    fn suspend(&mut self, key: u64) {
+        self.suspend(key);
+    }
+
+    fn exclude(&mut self, key: u64, member: u8) {
+        self.exclude(key, member);
+    }
+
+    fn release(&mut self, key: u64) {
+        self.release(key);
+    }
+
+    fn restart(&mut self) {
+        self.restart();
+    }
+
+    fn newest_round(&self, key: u64, slot: u16) -> Option<u32> {
+        self.model.newest_round(key, slot)
+    }
+
+    fn handle(&mut self, packet: &[u8], source: Source, now: u64) -> ModelVerdict {
+        self.handle(packet, source, now)
+    }
+
+    fn stored(&mut self, back: usize) {
+        self.stored(back);
+    }
+
+    fn recalled(&mut self, back: usize, now: u64) -> Option<ModelVerdict> {
+        self.recalled(back, now)
+    }
+
+    fn store_lost(&mut self, key: u64) {
+        self.store_lost(key);
     }
 }
 

@@ -12,13 +12,15 @@ pub mod random;
 pub mod reading;
 pub mod script;
 pub mod step;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 pub mod tensor;
 pub mod watch;
 
 pub use cluster::{Cluster, Site, Tree, Weather};
 pub use feed::{Feed, Guest, Meal};
 pub use lockstep::Lockstep;
-pub use script::{JobSetup, Kind, Script, Setup};
+pub use script::{JobSetup, Kind, Script, Setup, Subject};
 pub use step::{Oddity, Step};
 pub use tensor::Values;
 pub use watch::Watch;

@@ -1,4 +1,4 @@
-//! Turns [`Step`]s into packets and events for a [`Lockstep`].
+//! Turns [`Step`]s into packets and events for a [`Lockstep`], or for another [`Subject`].
 
 use crate::harness::Lockstep;
 use crate::harness::forge::{Sender, forge, forge_down};
@@ -60,6 +60,7 @@ pub enum Kind {
 }
 
 impl JobSetup {
+    /// The job of this number in a script.
     fn job(&self, number: usize, epoch: u32) -> ModelJob {
         let member = |(position, set): (usize, &u64)| {
             // A quorum is of single workers.
@@ -113,10 +114,65 @@ fn source(job: usize, member: usize) -> Source {
     (ip, 1000 + member as u16)
 }
 
-/// A lockstep that steps are applied to.
+impl Setup {
+    /// The jobs, each with the round that its slots begin with.
+    pub fn jobs(&self) -> Vec<(ModelJob, u32)> {
+        let epoch = u32::from(self.epoch);
+        let job = |(number, job): (usize, &JobSetup)| (job.job(number, epoch), job.first_round);
+        let mut jobs: Vec<_> = self.jobs.iter().take(4).enumerate().map(job).collect();
+        if jobs.is_empty() {
+            let pair = JobSetup {
+                sets: vec![0; 2],
+                ..JobSetup::default()
+            };
+            jobs.push((pair.job(0, epoch), 0));
+        }
+        jobs
+    }
+}
+
+/// What steps are applied to: an aggregator under test that checks itself.
+pub trait Subject {
+    /// Takes a job in, if it can.
+    fn admit(&mut self, job: &ModelJob);
+
+    /// R-JOB-2, with a refusal's reason from 4 to 6.
+    fn abort(&mut self, key: u64, reason: i16, member: u8);
+
+    /// R-REFORM-1.
+    fn suspend(&mut self, key: u64);
+
+    /// R-QUORUM-5.
+    fn exclude(&mut self, key: u64, member: u8);
+
+    /// Forgets a job.
+    fn release(&mut self, key: u64);
+
+    /// Starts anew, without memory of anything.
+    fn restart(&mut self);
+
+    /// The newest round that a slot has seen.
+    fn newest_round(&self, key: u64, slot: u16) -> Option<u32>;
+
+    /// Handles a packet.
+    fn handle(&mut self, packet: &[u8], source: Source, now: u64) -> ModelVerdict;
+
+    /// A store has confirmed what it was given so many puts ago. Only of a subject with stores.
+    fn stored(&mut self, _back: usize) {}
+
+    /// It gives that back.
+    fn recalled(&mut self, _back: usize, _now: u64) -> Option<ModelVerdict> {
+        None
+    }
+
+    /// It is lost.
+    fn store_lost(&mut self, _key: u64) {}
+}
+
+/// A subject that steps are applied to.
 #[derive(Clone, Debug)]
-pub struct Script {
-    lockstep: Lockstep,
+pub struct Script<S = Lockstep> {
+    subject: S,
     jobs: Vec<(ModelJob, u32)>,
     now: u64,
     sent: Vec<(Vec<u8>, Source)>,
@@ -125,25 +181,27 @@ pub struct Script {
 impl Script {
     /// The jobs admitted, nothing sent.
     pub fn new(setup: &Setup) -> Self {
-        let epoch = u32::from(setup.epoch);
-        let job = |(number, job): (usize, &JobSetup)| (job.job(number, epoch), job.first_round);
-        let mut jobs: Vec<_> = setup.jobs.iter().take(4).enumerate().map(job).collect();
-        if jobs.is_empty() {
-            let pair = JobSetup {
-                sets: vec![0; 2],
-                ..JobSetup::default()
-            };
-            jobs.push((pair.job(0, epoch), 0));
-        }
+        let jobs = setup.jobs();
         let mut heads: usize = jobs.iter().map(|(job, _)| job.heads()).sum();
         let mut lanes: usize = jobs.iter().map(|(job, _)| job.values()).sum();
         if !setup.roomy {
             heads = heads.div_ceil(2);
             lanes = lanes.div_ceil(2);
         }
-        let lockstep = Lockstep::new(heads, lanes);
+        Self::of(Lockstep::new(heads, lanes), jobs)
+    }
+
+    /// What was counted, and the model.
+    pub fn lockstep(&self) -> &Lockstep {
+        &self.subject
+    }
+}
+
+impl<S: Subject> Script<S> {
+    /// A subject with these jobs, which it has not admitted yet, and the rounds that their slots begin with.
+    pub fn of(subject: S, jobs: Vec<(ModelJob, u32)>) -> Self {
         let mut script = Self {
-            lockstep,
+            subject,
             jobs,
             now: 1_000_000_000,
             sent: Vec::new(),
@@ -152,14 +210,14 @@ impl Script {
         script
     }
 
-    /// What was counted, and the model.
-    pub fn lockstep(&self) -> &Lockstep {
-        &self.lockstep
+    /// What steps were applied to.
+    pub fn into_subject(self) -> S {
+        self.subject
     }
 
     fn admit_all(&mut self) {
         for (job, _) in &self.jobs.clone() {
-            self.lockstep.admit(job);
+            self.subject.admit(job);
         }
     }
 
@@ -196,38 +254,38 @@ impl Script {
             }
             Step::Abort { job, reason, member } => {
                 let key = self.job(*job).0.key;
-                self.lockstep.abort(key, 4 + i16::from(reason % 3), *member);
+                self.subject.abort(key, 4 + i16::from(reason % 3), *member);
                 None
             }
             Step::Release(job) => {
                 let key = self.job(*job).0.key;
-                self.lockstep.release(key);
+                self.subject.release(key);
                 None
             }
             Step::Admit(job) => {
                 let job = self.job(*job).0.clone();
-                self.lockstep.admit(&job);
+                self.subject.admit(&job);
                 None
             }
             Step::Suspend(job) => {
                 let key = self.job(*job).0.key;
-                self.lockstep.suspend(key);
+                self.subject.suspend(key);
                 None
             }
             Step::Stored(back) => {
-                self.lockstep.stored(usize::from(*back));
+                self.subject.stored(usize::from(*back));
                 None
             }
-            Step::Recalled(back) => self.lockstep.recalled(usize::from(*back), self.now),
+            Step::Recalled(back) => self.subject.recalled(usize::from(*back), self.now),
             Step::StoreLost(job) => {
                 let key = self.job(*job).0.key;
-                self.lockstep.store_lost(key);
+                self.subject.store_lost(key);
                 None
             }
             Step::Exclude { job, member } => {
                 let job = &self.job(*job).0;
                 let (key, member) = (job.key, member % (job.members.len() as u8 + 1));
-                self.lockstep.exclude(key, member);
+                self.subject.exclude(key, member);
                 None
             }
             Step::Reform(job) => {
@@ -235,8 +293,8 @@ impl Script {
                 let job = &mut self.jobs[number].0;
                 job.epoch = job.epoch.saturating_add(1);
                 let job = job.clone();
-                self.lockstep.release(job.key);
-                self.lockstep.admit(&job);
+                self.subject.release(job.key);
+                self.subject.admit(&job);
                 None
             }
             Step::Restart(epochs) => {
@@ -246,7 +304,7 @@ impl Script {
                         parent.epoch = parent.epoch.saturating_add(u32::from(epochs % 2));
                     }
                 }
-                self.lockstep.restart();
+                self.subject.restart();
                 self.admit_all();
                 None
             }
@@ -257,7 +315,7 @@ impl Script {
     fn sender(&self, job: u8, slot: u8, round: RoundPick) -> Sender<'_> {
         let (job, first_round) = self.job(job);
         let slot = u16::from(slot) % job.window;
-        let newest = self.lockstep.model().newest_round(job.key, slot);
+        let newest = self.subject.newest_round(job.key, slot);
         Sender {
             job,
             slot,
@@ -267,7 +325,7 @@ impl Script {
     }
 
     fn send(&mut self, bytes: Vec<u8>, source: Source) -> ModelVerdict {
-        let verdict = self.lockstep.handle(&bytes, source, self.now);
+        let verdict = self.subject.handle(&bytes, source, self.now);
         if self.sent.len() == REMEMBERED {
             self.sent.remove(0);
         }
