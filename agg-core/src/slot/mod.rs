@@ -84,17 +84,17 @@ impl Merge {
     pub fn apply<const N: usize>(self, values: &mut [i32; N], arrived: &[[u8; 4]; N]) {
         match self {
             Self::Keep => {}
-            Self::Replace => {
-                for (value, bytes) in values.iter_mut().zip(arrived) {
-                    *value = i32::from_le_bytes(*bytes);
-                }
-            }
-            Self::Add => {
-                for (value, bytes) in values.iter_mut().zip(arrived) {
-                    *value = value.wrapping_add(i32::from_le_bytes(*bytes));
-                }
-            }
+            Self::Replace => each(values, arrived, |_, new| new),
+            Self::Add => each(values, arrived, i32::wrapping_add),
         }
+    }
+}
+
+/// A plain loop, which compilers know how to vectorise. The eBPF build tells its own to unroll it.
+#[inline(always)]
+fn each<const N: usize>(values: &mut [i32; N], arrived: &[[u8; 4]; N], merge: impl Fn(i32, i32) -> i32) {
+    for (value, bytes) in values.iter_mut().zip(arrived) {
+        *value = merge(*value, i32::from_le_bytes(*bytes));
     }
 }
 

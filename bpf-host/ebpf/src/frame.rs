@@ -1,0 +1,161 @@
+//! A packet as it arrives: Ethernet, IPv4, UDP, then ours.
+
+use agg_core::Endpoint;
+use agg_core::wire::HEADER_LEN;
+use aya_ebpf::programs::XdpContext;
+use bpf_layout::{FRAMING, Route};
+
+use crate::maps;
+
+/// What lies before a packet of ours, and its header.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Front {
+    pub(crate) framing: Framing,
+    pub(crate) header: [u8; HEADER_LEN],
+}
+
+/// Ethernet, IPv4 and UDP, byte by byte: a frame is aligned to nothing.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Framing {
+    mac_to: [u8; 6],
+    mac_from: [u8; 6],
+    ether_type: [u8; 2],
+    version: u8,
+    service: u8,
+    total: [u8; 2],
+    id: [u8; 2],
+    fragment: [u8; 2],
+    hops: u8,
+    protocol: u8,
+    ip_sum: [u8; 2],
+    from: [u8; 4],
+    to: [u8; 4],
+    from_port: [u8; 2],
+    to_port: [u8; 2],
+    udp_len: [u8; 2],
+    udp_sum: [u8; 2],
+}
+
+const _: () = assert!(size_of::<Framing>() == FRAMING && align_of::<Front>() == 1);
+
+const IPV4: [u8; 2] = [8, 0];
+const UDP: u8 = 17;
+/// Version 4, and a header of five words: no options.
+const PLAIN: u8 = 0x45;
+
+/// What lies at the beginning of a frame, if there is enough of it.
+#[inline(always)]
+fn at_start<T>(context: &XdpContext) -> Option<&'static mut T> {
+    let start = context.data();
+    if start + size_of::<T>() > context.data_end() {
+        return None;
+    }
+    // SAFETY: these bytes lie between `data` and `data_end`, as was just checked. `T` is made of bytes. The caller uses it
+    // only until the frame's ends move.
+    Some(unsafe { &mut *(start as *mut T) })
+}
+
+/// The framing of a frame whose UDP packet is for us, and how many bytes the UDP packet carries. Fragments, IP options and
+/// what is cut off are the stack's.
+#[inline(always)]
+pub(crate) fn ours(context: &XdpContext) -> Option<(&'static mut Framing, usize)> {
+    let framing: &mut Framing = at_start(context)?;
+    if framing.ether_type != IPV4 || framing.version != PLAIN || framing.protocol != UDP {
+        return None;
+    }
+    // All but the bit that forbids fragments.
+    if u16::from_be_bytes(framing.fragment) & !0x4000 != 0 {
+        return None;
+    }
+    let address = maps::address();
+    if u16::from_be_bytes(framing.to_port) != maps::port()
+        || (address != 0 && u32::from_ne_bytes(framing.to) != address)
+    {
+        return None;
+    }
+    let total = usize::from(u16::from_be_bytes(framing.total));
+    let udp = usize::from(u16::from_be_bytes(framing.udp_len));
+    if total != udp + 20 || udp < 8 || 14 + total > context.data_end() - context.data() {
+        return None;
+    }
+    Some((framing, udp - 8))
+}
+
+/// The framing and the header of a frame, if it is long enough for both.
+#[inline(always)]
+pub(crate) fn front(context: &XdpContext) -> Option<&'static mut Front> {
+    at_start(context)
+}
+
+impl Framing {
+    /// Where it came from.
+    #[inline(always)]
+    pub(crate) fn source(&self) -> Endpoint {
+        let mut ip = [0; 16];
+        ip[10] = 0xff;
+        ip[11] = 0xff;
+        ip[12] = self.from[0];
+        ip[13] = self.from[1];
+        ip[14] = self.from[2];
+        ip[15] = self.from[3];
+        Endpoint {
+            ip,
+            port: u16::from_be_bytes(self.from_port),
+        }
+    }
+
+    /// Back to where it came from.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self) {
+        core::mem::swap(&mut self.mac_to, &mut self.mac_from);
+        core::mem::swap(&mut self.from, &mut self.to);
+        core::mem::swap(&mut self.from_port, &mut self.to_port);
+    }
+
+    /// To a member or a parent.
+    #[inline(always)]
+    pub(crate) fn address(&mut self, to: &Endpoint, route: &Route) {
+        self.mac_to = route.to;
+        self.mac_from = route.from;
+        self.from = route.source;
+        self.to = [to.ip[12], to.ip[13], to.ip[14], to.ip[15]];
+        self.from_port = route.port.to_be_bytes();
+        self.to_port = to.port.to_be_bytes();
+    }
+
+    /// Of so many bytes of ours. No UDP checksum, which IPv4 allows: the header of ours has its own.
+    #[inline(always)]
+    pub(crate) fn measure(&mut self, len: usize) {
+        self.udp_len = (len as u16 + 8).to_be_bytes();
+        self.udp_sum = [0; 2];
+        self.total = (len as u16 + 28).to_be_bytes();
+        self.version = PLAIN;
+        self.service = 0;
+        self.id = [0; 2];
+        // Not to be fragmented: no identification is needed then (RFC 6864).
+        self.fragment = [0x40, 0];
+        self.hops = 64;
+        self.protocol = UDP;
+    }
+
+    /// The sum of the IP header, when all else is there.
+    #[inline(always)]
+    pub(crate) fn sum(&mut self) {
+        let word = |bytes: [u8; 2]| u32::from(u16::from_be_bytes(bytes));
+        let sum = word([self.version, self.service])
+            + word(self.total)
+            + word(self.id)
+            + word(self.fragment)
+            + word([self.hops, self.protocol])
+            + word([self.from[0], self.from[1]])
+            + word([self.from[2], self.from[3]])
+            + word([self.to[0], self.to[1]])
+            + word([self.to[2], self.to[3]]);
+        // Nine words carry at most once more.
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        self.ip_sum = (!(sum as u16)).to_be_bytes();
+    }
+}

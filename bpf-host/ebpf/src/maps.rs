@@ -1,0 +1,158 @@
+//! The maps, and the constants that the loader sets. Sizes of 1 here are set by the loader, too.
+
+use agg_core::Counter;
+use agg_core::wire::HEADER_LEN;
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_spin_lock};
+use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, HashMap, PerCpuArray};
+use aya_ebpf::macros::btf_map;
+use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, ROW_LANES, TALLIES};
+
+/// The UDP port of the data plane.
+#[unsafe(no_mangle)]
+static PORT: u16 = 0;
+
+/// The only address that is served, as four bytes in network order; zeros: all.
+#[unsafe(no_mangle)]
+static ADDRESS: u32 = 0;
+
+/// The running jobs by key. Not preallocated: a reader keeps a whole entry when it is replaced.
+#[btf_map]
+static JOBS: HashMap<u64, JobEntry, MAX_JOBS, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
+
+/// Under a quorum, which members are late, by the job's number.
+#[btf_map]
+static LATE: Array<u64, MAX_JOBS> = Array::new();
+
+/// The members of each job.
+#[btf_map]
+static MEMBERS: Array<MemberEntry, { MAX_JOBS * agg_core::MAX_MEMBERS }> = Array::new();
+
+/// The generations of all slots.
+#[btf_map]
+static HEADS: Array<LockedHead, 1> = Array::new();
+
+/// Their values.
+#[btf_map]
+static VALUES: Array<[i32; ROW_LANES], 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// What happened to packets.
+#[btf_map]
+static COUNTERS: PerCpuArray<u64, TALLIES> = PerCpuArray::new();
+
+/// What was decided about the packet at hand.
+#[btf_map]
+static DECISION: PerCpuArray<Decision, 1> = PerCpuArray::new();
+
+/// Where each job's results go.
+#[btf_map]
+static BROADCAST: ArrayOfMaps<DevMap<{ agg_core::MAX_MEMBERS }>, MAX_JOBS> = ArrayOfMaps::new();
+
+/// [`bpf_layout::HeadEntry`] as the kernel must see it: it finds the lock by its type.
+#[repr(C)]
+pub(crate) struct LockedHead {
+    pub(crate) lock: bpf_spin_lock,
+    reserved: u32,
+    pub(crate) head: [u64; 8],
+}
+
+/// What was decided about a packet. It goes through a map so that the verifier forgets by which of the core's many paths it
+/// was decided: it would follow the passes over the lanes once for each of them. See [`forgotten`].
+#[repr(C)]
+pub(crate) struct Decision {
+    /// The lane of its row at which the packet's chunk begins.
+    pub(crate) lane: u32,
+    /// An [`agg_core::slot::Merge`].
+    pub(crate) merge: u32,
+    /// An [`agg_core::slot::To`]; [`NOTHING`] where nothing is to be sent.
+    pub(crate) to: u32,
+    /// Whether the slot's values are to be sent.
+    pub(crate) values: u32,
+    pub(crate) counter: u32,
+    /// The header of what is to be sent.
+    pub(crate) header: [u8; HEADER_LEN],
+}
+
+/// A number in a map's memory, of which neither the compiler nor the verifier knows what it is.
+#[inline(always)]
+pub(crate) fn forgotten(number: &u32) -> u32 {
+    // SAFETY: a reference.
+    unsafe { core::ptr::read_volatile(number) }
+}
+
+/// Nothing is to be sent.
+pub(crate) const NOTHING: u32 = u32::MAX;
+
+pub(crate) fn port() -> u16 {
+    // SAFETY: a constant of this program. Read as if it could change, since the loader does change it.
+    unsafe { core::ptr::read_volatile(&raw const PORT) }
+}
+
+pub(crate) fn address() -> u32 {
+    // SAFETY: as for the port.
+    unsafe { core::ptr::read_volatile(&raw const ADDRESS) }
+}
+
+/// A running job.
+#[inline(always)]
+pub(crate) fn job(key: u64) -> Option<&'static JobEntry> {
+    // SAFETY: entries are never changed, only replaced, and a replaced one lives until this run has ended.
+    unsafe { JOBS.get(&key) }
+}
+
+/// A member of a job.
+#[inline(always)]
+pub(crate) fn member(job: &JobEntry, number: u8) -> Option<&'static MemberEntry> {
+    if u32::from(number) >= job.members {
+        return None;
+    }
+    MEMBERS.get(bpf_layout::member_index(job.index, number))
+}
+
+/// Which members of a job are late.
+#[inline(always)]
+pub(crate) fn late(job: &JobEntry) -> Option<&'static mut u64> {
+    // SAFETY: the map's memory, which stays. Other CPUs may write it, too: a bit that gets lost so comes again with the
+    // member's next contribution or the next slot that it misses.
+    LATE.get_ptr_mut(job.index).map(|late| unsafe { &mut *late })
+}
+
+/// A generation of a job's slots; `None` beyond its last.
+#[inline(always)]
+pub(crate) fn head(job: &JobEntry, generation: u32) -> Option<*mut LockedHead> {
+    if generation >= job.heads {
+        return None;
+    }
+    HEADS.get_ptr_mut(job.first_head.wrapping_add(generation))
+}
+
+/// The row of values that a chunk is in.
+#[inline(always)]
+pub(crate) fn row(job: &JobEntry, row: u32) -> Option<*mut [i32; ROW_LANES]> {
+    VALUES.get_ptr_mut(job.first_row.wrapping_add(row))
+}
+
+#[inline(always)]
+pub(crate) fn decision() -> Option<&'static mut Decision> {
+    // SAFETY: this CPU's own; a run is not interrupted by another on its CPU.
+    DECISION.get_ptr_mut(0).map(|decision| unsafe { &mut *decision })
+}
+
+/// The devices of a job's members.
+#[inline(always)]
+pub(crate) fn broadcast(job: u32) -> Option<&'static DevMap<{ agg_core::MAX_MEMBERS }>> {
+    BROADCAST.get(job)
+}
+
+#[inline(always)]
+pub(crate) fn count(counter: Counter) {
+    tally(counter as u32);
+}
+
+/// Adds one to a counter by its place.
+#[inline(always)]
+pub(crate) fn tally(index: u32) {
+    if let Some(count) = COUNTERS.get_ptr_mut(index) {
+        // SAFETY: this CPU's own.
+        unsafe { *count = (*count).wrapping_add(1) };
+    }
+}
