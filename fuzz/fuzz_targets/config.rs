@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::{env, fs, process};
 
 use libfuzzer_sys::fuzz_target;
-use udp_host::{HostConfig, ServeArgs};
+use udp_host::{HostArgs, HostConfig, ServeArgs};
 
 /// A file without a name that is read like any other.
 static FILE: LazyLock<(File, PathBuf)> = LazyLock::new(|| {
@@ -28,15 +28,15 @@ fn read(bytes: &[u8]) -> Result<HostConfig, String> {
     let path = &FILE.1;
     fs::write(path, bytes).expect("the file is ours");
     let args = ServeArgs {
-        config: Some(path.clone()),
-        control_addr: None,
-        data_addr: None,
+        host: HostArgs {
+            config: Some(path.clone()),
+            ..HostArgs::default()
+        },
         shards: None,
         queues: None,
         memory: None,
         store: None,
         lender: None,
-        parent: None,
         receive_buffer: None,
     };
     args.host_config().map_err(|error| error.to_string())

@@ -3,13 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use agg_control::ControlConfig;
+use agg_host::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT};
 use serde::{Deserialize, Serialize};
-
-/// The port of the control service where nothing else is said.
-pub const DEFAULT_CONTROL_PORT: u16 = 4600;
-
-/// The port of shard 0 where nothing else is said; shard *s* is on the *s*-th port after it.
-pub const DEFAULT_DATA_PORT: u16 = 4601;
 
 /// What an aggregator host is told at its start, as a TOML file has it too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

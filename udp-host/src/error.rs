@@ -2,13 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
 /// Why a host does not start.
 #[derive(Debug, Error)]
 pub enum HostError {
+    /// A setting, or the file with them, cannot be used.
+    #[error(transparent)]
+    Settings(#[from] agg_host::SettingsError),
     /// A socket could not be opened.
     #[error(transparent)]
     Port(#[from] udp_io::PortError),
@@ -25,14 +27,6 @@ pub enum HostError {
         /// Ports needed.
         shards: u16,
     },
-    /// Ranks register over one address family and would send over the other.
-    #[error("ranks register at {control} but would send to {data}: give two addresses of the same family")]
-    Family {
-        /// Where the control service listens.
-        control: SocketAddr,
-        /// Where shard 0 receives.
-        data: SocketAddr,
-    },
     /// The slot memory cannot be allocated.
     #[error(
         "{bytes} bytes of slot memory for each of {shards} shards cannot be had: give less with --memory"
@@ -42,16 +36,6 @@ pub enum HostError {
         bytes: u64,
         /// Shards.
         shards: u16,
-    },
-    /// A setting is out of its range.
-    #[error("{name} = {value} is out of range: give {range}")]
-    Setting {
-        /// The setting.
-        name: &'static str,
-        /// What was given.
-        value: u64,
-        /// What can be.
-        range: &'static str,
     },
     /// A thread could not be started.
     #[error("cannot start a thread for shard {shard}: {source}")]
@@ -68,13 +52,5 @@ pub enum HostError {
         lender: SocketAddr,
         /// What the system says.
         source: io::Error,
-    },
-    /// The configuration file cannot be used.
-    #[error("configuration {}: {reason}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, on one line.
-        reason: String,
     },
 }

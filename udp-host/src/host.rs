@@ -4,23 +4,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use agg_control::{ControlServer, DataPlane, ShardCounters};
 use agg_core::pool::slot_memory;
 use agg_core::slot::Head;
-use agg_core::{Aggregator, Epoch, Lanes};
+use agg_core::{Aggregator, Lanes};
+use agg_host::{epoch_now, in_range, is_straggler_time, same_family};
 use udp_io::{MAX_QUEUES, PortConfig, QueueConfig, QueuedPort};
 
 use crate::lent::Borrowed;
 use crate::plane::Plane;
 use crate::queues::STEERING;
 use crate::shard::Shard;
-use crate::stragglers;
 use crate::{HostConfig, HostError};
-
-/// How long a host that stops goes on refusing packets: a little more than a worker's longest resend timer (500 ms).
-const TELL_RANKS: Duration = Duration::from_millis(600);
 
 /// Receive buffer of the queue that no job has, in bytes: a train, so that the counters show that something came.
 const FOREIGN_BUFFER: usize = 64 << 10;
@@ -40,13 +37,6 @@ impl UdpHost {
     /// # Errors
     /// A port that is taken, a setting out of range, TLS files that cannot be read: [`HostError`] says which.
     pub fn start(config: &HostConfig) -> Result<Self, HostError> {
-        let in_range = |name, value, range, ok| {
-            if ok {
-                Ok(())
-            } else {
-                Err(HostError::Setting { name, value, range })
-            }
-        };
         in_range(
             "shards",
             config.shards.into(),
@@ -71,22 +61,14 @@ impl UdpHost {
             "0 to 1048576",
             config.store_mib <= 1 << 20,
         )?;
-        in_range(
-            "straggler_after",
-            config.straggler_after as u64,
-            "above 0, to 86400",
-            config.straggler_after > 0.0 && config.straggler_after <= 86400.0,
-        )?;
+        is_straggler_time(config.straggler_after)?;
         in_range(
             "receive_buffer_kib",
             config.receive_buffer_kib as u64,
             "1 to 1048576",
             (1..=1 << 20).contains(&config.receive_buffer_kib),
         )?;
-        let (control, data) = (config.control_addr, config.data_addr);
-        if control.is_ipv4() != data.is_ipv4() {
-            return Err(HostError::Family { control, data });
-        }
+        same_family(config.control_addr, config.data_addr)?;
         let ports = bind_row(config)?;
         if ports.iter().any(|port| port.queues().len() == 1) {
             tracing::warn!(
@@ -132,7 +114,7 @@ impl UdpHost {
         }
         let threshold = Duration::from_secs_f64(config.straggler_after);
         host.start_thread("stragglers".to_owned(), 0, move |plane, stop| {
-            stragglers::watch(plane, threshold, stop);
+            agg_host::watch(plane, threshold, stop);
         })?;
         Ok(host)
     }
@@ -211,13 +193,7 @@ impl UdpHost {
 
     fn end(&mut self) {
         if let Some(control) = self.control.take() {
-            // It aborts the jobs that run. Their ranks are told when they next send: at the latest when their resend
-            // timers fire.
-            self.plane.closing.store(true, Ordering::Relaxed);
-            control.shutdown();
-            if self.plane.has_jobs() {
-                std::thread::sleep(TELL_RANKS);
-            }
+            agg_host::tell_ranks(control, &*self.plane, &self.plane.closing);
         }
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -271,14 +247,6 @@ fn filled<T: Clone>(value: T, len: usize) -> Option<Box<[T]>> {
     memory.try_reserve_exact(len).ok()?;
     memory.resize(len, value);
     Some(memory.into_boxed_slice())
-}
-
-/// An epoch above that of every earlier start (R-EPOCH-1): the seconds since 2025 began. Two starts within a second, or a
-/// clock that was set back, would break the rule; jobs have random keys and end with their host, so nothing mixes.
-fn epoch_now() -> Epoch {
-    const YEAR_2025: Duration = Duration::from_secs(1_735_689_600);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Epoch(now.saturating_sub(YEAR_2025).as_secs() as u32)
 }
 
 /// One port a shard, on consecutive ports. Where the kernel chooses the first, the next ones may be taken: try

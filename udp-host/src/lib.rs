@@ -23,11 +23,11 @@ mod queues;
 mod shard;
 mod simd;
 mod store;
-mod stragglers;
 mod turns;
 
+pub use agg_host::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, HostArgs};
 pub use args::{ServeArgs, serve};
-pub use config::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, HostConfig};
+pub use config::HostConfig;
 pub use error::HostError;
 pub use host::UdpHost;
 pub use lent::Lender;

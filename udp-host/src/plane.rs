@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agg_control::{
-    AbortKind, AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ParentSpec,
-    Ranks, ShardCounters, Uplink,
+    AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ShardCounters, Uplink,
 };
 use agg_core::pool::slot_memory;
 use agg_core::slot::Head;
-use agg_core::wire::{NO_MEMBER, packet_len};
-use agg_core::{Abort, AbortCause, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Parent, Policy};
-
-use udp_io::{local_ip_towards, path_payload};
+use agg_core::{Epoch, JobConfig, Lanes};
+use agg_host::{
+    Names, Watched, job_config, member_endpoints, parent_endpoint, reachable, shard_counters, uplink,
+};
 
 use crate::queues::spread;
-use crate::shard::{Names, Route, Shard, State};
+use crate::shard::{Route, Shard, State};
 use crate::store::{JobStore, Store};
 
 /// Chunks of slot memory that a job with a store has at least.
@@ -35,74 +34,7 @@ pub(crate) struct Plane {
     pub(crate) closing: AtomicBool,
 }
 
-/// The core's word for a policy; its memory is settled by the job's generations.
-fn policy(policy: agg_control::Policy) -> Policy {
-    match policy {
-        agg_control::Policy::All => Policy::All,
-        agg_control::Policy::Quorum { members, grace, .. } => Policy::Quorum {
-            members,
-            grace: u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX),
-        },
-    }
-}
-
-fn parent(parent: &ParentSpec, stream: usize) -> Option<Parent> {
-    Some(Parent {
-        source: Endpoint::from(*parent.endpoints.get(stream)?),
-        member: parent.member,
-        epoch: Epoch(parent.epoch),
-    })
-}
-
 impl Plane {
-    /// The jobs of this host, and what messages call them.
-    pub(crate) fn jobs(&self) -> Vec<(u64, Arc<Names>)> {
-        let Some(shard) = self.shards.first() else {
-            return Vec::new();
-        };
-        let state = shard.lock();
-        let jobs = state.routes.iter();
-        jobs.map(|(key, route)| (*key, Arc::clone(&route.names)))
-            .collect()
-    }
-
-    /// Whether a job holds slots.
-    pub(crate) fn has_jobs(&self) -> bool {
-        self.shards.iter().any(|shard| !shard.lock().routes.is_empty())
-    }
-
-    fn job_config(job: &JobSpec, stream: usize) -> Result<JobConfig, AdmitError> {
-        let lanes = Lanes::from_count(job.lanes)
-            .ok_or_else(|| AdmitError::Other(format!("{} lanes is no chunk size of this host", job.lanes)))?;
-        let members = job.members.iter().enumerate().map(|(number, member)| {
-            let source = member.endpoints.get(stream).copied()?;
-            Some(Member {
-                source: Endpoint::from(source),
-                set: MemberSet::single(number as u8),
-                workers: member.workers,
-            })
-        });
-        let members: Option<Vec<Member>> = members.collect();
-        let members = members.and_then(|members| members.as_slice().try_into().ok());
-        let members = members.ok_or_else(|| {
-            AdmitError::Other(format!(
-                "{} members with an address a stream do not fit",
-                job.members.len()
-            ))
-        })?;
-        Ok(JobConfig {
-            key: job.key,
-            epoch: Epoch(job.epoch),
-            members,
-            lanes,
-            window: job.window,
-            generations: job.generations,
-            policy: policy(job.policy),
-            parent: job.parent.as_ref().and_then(|spec| parent(spec, stream)),
-            frames: None,
-        })
-    }
-
     /// Takes a job off every shard.
     fn forget(&self, key: u64) {
         for shard in &self.shards {
@@ -113,50 +45,8 @@ impl Plane {
         }
     }
 
-    /// Refuses a job whose ranks cannot be reached: from sockets of another address family, or with packets that do
-    /// not fit the path from here. The ranks have looked at their own side of it.
-    fn reachable(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
-        let local = self.shards[stream].port.local_addr();
-        let needed = packet_len(usize::from(job.lanes));
-        let members = job
-            .members
-            .iter()
-            .map(|member| (name(&member.ranks), member.endpoints.get(stream)));
-        let parent = job
-            .parent
-            .iter()
-            .map(|parent| ("the parent".to_owned(), parent.endpoints.get(stream)));
-        for (who, endpoint) in members
-            .chain(parent)
-            .filter_map(|(who, endpoint)| Some((who, *endpoint?)))
-        {
-            if endpoint.is_ipv4() != local.is_ipv4() {
-                return Err(AdmitError::Other(format!(
-                    "{who} is at {endpoint}, but packets are received on {local}: give an aggregator address of the \
-                     same family"
-                )));
-            }
-            match path_payload(endpoint) {
-                Ok(carried) if carried < needed => {
-                    return Err(AdmitError::Other(format!(
-                        "chunks of {} lanes need datagrams of {needed} bytes, the way to {who} at {endpoint} carries \
-                         {carried}: request fewer lanes, or raise the MTU of the aggregator's interface",
-                        job.lanes
-                    )));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    return Err(AdmitError::Other(format!(
-                        "there is no way to {who} at {endpoint}: {error}"
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn admit_to(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
-        let mut config = Self::job_config(job, stream)?;
+        let mut config = job_config(job, stream)?;
         let mut state = self.shards[stream].lock();
         let replaces = state.routes.contains_key(&job.key);
         let mut store = None;
@@ -166,36 +56,16 @@ impl Plane {
         } else {
             store = self.spill(&mut config, &state, self.shards[stream].lender().is_some())?;
         }
-        state.aggregator.admit(&config).map_err(|error| match error {
-            agg_core::AdmitError::Memory { needed, free } => AdmitError::OutOfMemory { needed, free },
-            agg_core::AdmitError::Jobs(limit) => AdmitError::TooManyJobs { limit },
-            other => AdmitError::Other(format!("the job cannot run here: {other:?}")),
-        })?;
+        state.aggregator.admit(&config).map_err(agg_host::refused)?;
         if replaces {
             // Only now: what is not replaced stays whole.
             store = state.routes.remove(&job.key).and_then(|route| route.store);
         }
-        let members = job
-            .members
-            .iter()
-            .filter_map(|member| member.endpoints.get(stream))
-            .copied()
-            .collect();
-        let parent = job
-            .parent
-            .as_ref()
-            .and_then(|parent| parent.endpoints.get(stream))
-            .copied();
-        let names = Arc::new(Names {
-            world: job.name.clone(),
-            members: job.members.iter().map(|member| name(&member.ranks)).collect(),
-            ranks: job.members.iter().map(|member| member.ranks.clone()).collect(),
-        });
         let route = Route {
-            members,
-            parent,
+            members: member_endpoints(job, stream),
+            parent: parent_endpoint(job, stream),
             weight: job.weight,
-            names,
+            names: Arc::new(Names::of(job)),
             store,
         };
         state.insert(job.key, route);
@@ -242,11 +112,15 @@ impl Plane {
     }
 }
 
-/// A member as its ranks: `rank 3`, or `the aggregator of ranks 4, 6`.
-fn name(ranks: &[u32]) -> String {
-    match ranks {
-        [_] => Ranks(ranks).to_string(),
-        _ => format!("the aggregator of {}", Ranks(ranks)),
+impl Watched for Plane {
+    fn jobs(&self) -> Vec<(u64, Arc<Names>)> {
+        let Some(shard) = self.shards.first() else {
+            return Vec::new();
+        };
+        let state = shard.lock();
+        let jobs = state.routes.iter();
+        jobs.map(|(key, route)| (*key, Arc::clone(&route.names)))
+            .collect()
     }
 }
 
@@ -283,7 +157,7 @@ impl DataPlane for Plane {
         let streams = usize::from(job.streams).min(self.shards.len());
         let replaces = self.shards[0].lock().routes.contains_key(&job.key);
         for stream in 0..streams {
-            self.reachable(job, stream)?;
+            reachable(job, stream, self.shards[stream].port.local_addr())?;
         }
         for stream in 0..streams {
             if let Err(error) = self.admit_to(job, stream) {
@@ -310,20 +184,11 @@ impl DataPlane for Plane {
     }
 
     fn abort(&self, key: u64, reason: &AbortReason) {
-        let cause = match reason.kind {
-            AbortKind::Lost => AbortCause::LostMember,
-            AbortKind::Reported => AbortCause::MemberFailed,
-            AbortKind::Shutdown => AbortCause::Ended,
-        };
-        // A rank below another aggregator of the tree has no number here: the reason's text names it.
-        let names = self.jobs().into_iter().find(|(job, _)| *job == key);
-        let member = names.zip(reason.rank).and_then(|((_, names), rank)| {
-            let member = names.ranks.iter().position(|ranks| ranks == &[rank]);
-            u8::try_from(member?).ok()
-        });
-        let member = member.unwrap_or(NO_MEMBER);
+        let jobs = self.jobs();
+        let names = jobs.iter().find(|(job, _)| *job == key);
+        let abort = agg_host::abort(reason, names.map(|(_, names)| &**names));
         for shard in &self.shards {
-            shard.lock().aggregator.abort(key, Abort { cause, member });
+            shard.lock().aggregator.abort(key, abort);
         }
         tracing::warn!(%reason, "aborted a job");
     }
@@ -336,18 +201,10 @@ impl DataPlane for Plane {
     }
 
     fn counters(&self) -> Vec<ShardCounters> {
-        let counters = self.shards.iter().enumerate().map(|(shard, state)| {
-            let counters = state.lock().aggregator.counters().clone();
-            let values = counters
-                .iter()
-                .map(|(counter, value)| (counter.name().to_owned(), value))
-                .collect();
-            ShardCounters {
-                shard: shard as u16,
-                values,
-            }
-        });
-        counters.collect()
+        let shards = self.shards.iter().enumerate();
+        shards
+            .map(|(number, shard)| shard_counters(number as u16, shard.lock().aggregator.counters()))
+            .collect()
     }
 
     fn free_memory(&self) -> u64 {
@@ -382,23 +239,10 @@ impl DataPlane for Plane {
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
-        let no_way = |error| format!("there is no way to the parent's data address {parent_data}: {error}");
-        let towards = local_ip_towards(parent_data).map_err(no_way)?;
-        let max_datagram = path_payload(parent_data).map_err(no_way)?;
-        let endpoints = self.shards.iter().map(|shard| {
-            let local = shard.port.local_addr();
-            if !local.ip().is_unspecified() && local.ip() != towards {
-                return Err(format!(
-                    "the parent at {parent_data} is reached from {towards}, but packets are received on {local} only: \
-                     set data_addr to {towards} or to all addresses"
-                ));
-            }
-            Ok(SocketAddr::new(towards, local.port()))
-        });
-        Ok(Uplink {
-            endpoints: endpoints.collect::<Result<_, _>>()?,
-            max_datagram: max_datagram as u32,
-        })
+        uplink(
+            parent_data,
+            self.shards.iter().map(|shard| shard.port.local_addr()),
+        )
     }
 }
 

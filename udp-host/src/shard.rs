@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use agg_core::wire::packet_len;
 use agg_core::{Endpoint, Lanes, Verdict};
+use agg_host::Names;
 use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
 
 use crate::lent::{Borrowed, Said};
@@ -86,15 +87,6 @@ pub(crate) struct Route {
     pub(crate) names: Arc<Names>,
     /// Deeper memory, where its slots have frames.
     pub(crate) store: Option<Store>,
-}
-
-/// What messages call a job and its members.
-pub(crate) struct Names {
-    pub(crate) world: String,
-    /// By member number.
-    pub(crate) members: Vec<String>,
-    /// The ranks of each member.
-    pub(crate) ranks: Vec<Vec<u32>>,
 }
 
 impl Shard {

@@ -1,18 +1,25 @@
 //! Says in the log who holds the others up: once when it begins and once when it is over.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agg_control::DataPlane;
 
-use crate::plane::Plane;
+use crate::Names;
 
 /// How often the members' lags are looked at.
 const INTERVAL: Duration = Duration::from_millis(250);
 
+/// A data plane whose jobs have names.
+pub trait Watched: DataPlane {
+    /// The jobs of this host, and what messages call them.
+    fn jobs(&self) -> Vec<(u64, Arc<Names>)>;
+}
+
 /// Looks at the lags until told to stop.
-pub(crate) fn watch(plane: &Plane, threshold: Duration, stop: &AtomicBool) {
+pub fn watch(plane: &impl Watched, threshold: Duration, stop: &AtomicBool) {
     let mut late = HashSet::new();
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(INTERVAL);

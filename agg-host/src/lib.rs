@@ -1,0 +1,28 @@
+//! What every Tributary host shares, whatever moves its packets: the way of a job from the control service into the
+//! core ([`job_config`], [`reachable`], [`abort`]), what messages call its ranks ([`Names`]), settings
+//! ([`HostArgs`]), the watch over stragglers, and how a host ends ([`tell_ranks`]).
+#![forbid(unsafe_code)]
+
+mod args;
+mod counters;
+mod epoch;
+mod job;
+mod names;
+mod program;
+mod reach;
+mod settings;
+mod stop;
+mod stragglers;
+
+pub use args::{HostArgs, say};
+pub use counters::shard_counters;
+pub use epoch::epoch_now;
+pub use job::{abort, job_config, member_endpoints, parent_endpoint, refused};
+pub use names::{Names, name};
+pub use program::run;
+pub use reach::{reachable, uplink};
+pub use settings::{
+    DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, SettingsError, in_range, is_straggler_time, same_family,
+};
+pub use stop::tell_ranks;
+pub use stragglers::{Watched, watch};

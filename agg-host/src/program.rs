@@ -1,0 +1,37 @@
+//! A host as a program: its log, Ctrl-C, and the last word.
+
+use std::fmt::Display;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use crate::say;
+
+/// Logs to standard error, runs `serve` with what waits for Ctrl-C or SIGTERM, and says on one line why it failed.
+///
+/// `RUST_LOG` chooses what is logged.
+pub fn run<E: Display>(name: &str, serve: impl FnOnce(&dyn Fn()) -> Result<(), E>) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .init();
+    let (stop, stopped) = std::sync::mpsc::channel();
+    let watch = ctrlc::set_handler(move || {
+        // A second signal while the first is being acted on changes nothing.
+        let _ = stop.send(());
+    });
+    if let Err(error) = watch {
+        say(&format!("{name}: cannot watch for Ctrl-C: {error}"));
+        return ExitCode::FAILURE;
+    }
+    match serve(&|| stopped.recv().unwrap_or(())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("{name}: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
