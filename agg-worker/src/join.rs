@@ -12,7 +12,7 @@ use crate::arrival::{Arrival, arrive};
 use crate::keeper::CALL;
 use crate::moves::Moves;
 use crate::place::Place;
-use crate::shared::{JobTerms, Shared};
+use crate::shared::{JobTerms, Shared, lock};
 use crate::simd::StreamWorker;
 use crate::stream::Stream;
 use crate::{Config, Error};
@@ -78,6 +78,11 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     });
     let streams = streams.collect();
     let shared = Shared::new(config, addresses, member, terms, timeout, moves, streams);
+    if shared.has_stand_by() {
+        for stream in &shared.streams {
+            lock(stream).worker.set_stand_by();
+        }
+    }
     Ok(Joined { shared, embedded })
 }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use agg_control::{ControlError, Pulse};
+use agg_control::{AbortKind, ControlError, Pulse};
 
 use crate::failover;
 use crate::moves::Trouble;
@@ -19,6 +19,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// After one heartbeat without an answer the next is soon: two of them are a lost aggregator.
 const SOON: Duration = Duration::from_millis(250);
+
+/// What an aggregator says of itself when it is stopped.
+const STOPPED: &str = "it was stopped";
 
 /// Times that a job may move without a single result in between, before that is an error.
 const MOST_MOVES: u32 = 8;
@@ -60,6 +63,9 @@ impl Keeper<'_> {
         if trouble == Some(Trouble::Reforming) {
             return self.register_again(&place, place.index, trouble);
         }
+        if trouble == Some(Trouble::Departing) {
+            return self.next_aggregator(&place, trouble, STOPPED.into());
+        }
         let pulse = self.shared.heartbeat(&place);
         // A rank that leaves has all its results. That nobody knows the job any more is then as it should be, unless the
         // closing thread says otherwise.
@@ -71,6 +77,11 @@ impl Keeper<'_> {
                 place.heartbeat
             }
             Ok(Pulse::Reform) => self.register_again(&place, place.index, trouble),
+            Ok(Pulse::Aborted(reason))
+                if reason.kind == AbortKind::Shutdown && self.shared.has_stand_by() && !is_leaving =>
+            {
+                self.next_aggregator(&place, trouble, STOPPED.into())
+            }
             Ok(Pulse::Aborted(reason) | Pulse::Excluded(reason)) => {
                 self.shared.end(reason.text);
                 place.heartbeat

@@ -19,6 +19,8 @@ pub(crate) enum Trouble {
     Silent,
     /// It refuses packets until all have registered again (refusal 7).
     Reforming,
+    /// It is being stopped, and there is another one.
+    Departing,
 }
 
 /// How far a stream is, and the epoch that it last used.

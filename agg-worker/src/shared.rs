@@ -114,6 +114,11 @@ impl Shared {
         }
     }
 
+    /// Whether the job goes on at another aggregator when this one is stopped.
+    pub(crate) fn has_stand_by(&self) -> bool {
+        self.immovable.is_none() && self.addresses.len() > 1
+    }
+
     /// Nothing more can come of this communicator.
     pub(crate) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.ended.get().is_some() || self.has_failed()

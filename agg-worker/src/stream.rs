@@ -216,6 +216,10 @@ impl Stream {
             self.moves.raise(Trouble::Reforming, self.generation);
             return;
         }
+        if self.worker.wants_to_move() {
+            self.moves.raise(Trouble::Departing, self.generation);
+            return;
+        }
         let now = self.moves.now();
         let silent = self.worker.silent_for(now).min(self.moves.unanswered_for(now));
         if silent > self.failover_after {

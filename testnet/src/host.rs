@@ -18,6 +18,9 @@ pub struct Link {
     pub rate: Option<String>,
     /// The rate of what the host sends, where it differs.
     pub up: Option<String>,
+    /// Whether an XDP program of the host may send on it: the other end must poll for that, or all that it sends is lost
+    /// without a word (`veth_xdp_xmit` in the kernel). Needs ethtool.
+    pub xdp: bool,
 }
 
 impl Link {
@@ -37,6 +40,7 @@ impl Default for Link {
             mtu: 1500,
             rate: None,
             up: None,
+            xdp: false,
         }
     }
 }

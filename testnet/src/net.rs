@@ -94,6 +94,10 @@ impl Net {
         iproute::ip(&format!("-n {host} link set lo up"))?;
         bring_up(&above, &port)?;
         bring_up(&host, INTERFACE)?;
+        if link.xdp {
+            // Receive offload makes a veth poll, whether anything is merged or not.
+            iproute::ip(&format!("netns exec {above} ethtool -K {port} gro on"))?;
+        }
         // A queue acts on what leaves an interface, so each direction has its own. A switch drops what does not fit; a
         // host's own queue pushes back on its sockets, so it holds more than their send buffers.
         if let Some(rate) = link.up.as_ref().or(link.rate.as_ref()) {

@@ -129,6 +129,27 @@ fn reform_1_a_killed_aggregators_stand_by_gives_the_same_bits() {
 }
 
 #[test]
+fn job_2_a_stopped_aggregators_stand_by_gives_the_same_bits() {
+    for seed in seeds(3) {
+        let (work, shards) = work(seed);
+        let (expected, duration) = calm(work, shards);
+        let (mut first, second) = (Server::start(shards), Server::start(shards));
+        let configs: Vec<_> = (0..work.ranks)
+            .map(|rank| config("stopped", work, rank, &[&first, &second]))
+            .collect();
+        let stopped_at = some_time(seed, duration);
+        let what = format!(
+            "{} ranks, {shards} streams, stopped after {stopped_at:.1?} of {duration:.1?}",
+            work.ranks
+        );
+        keeps_every_bit(work, &expected, &configs, &what, move || {
+            thread::sleep(stopped_at);
+            first.stop();
+        });
+    }
+}
+
+#[test]
 fn reform_1_an_aggregator_restarted_in_place_gives_the_same_bits() {
     for seed in seeds(3) {
         let (work, shards) = work(seed);

@@ -220,17 +220,16 @@ const DEBIAN: &str = "/usr/bin";
 
 /// The `cargo` in use, if one from a Debian package would be found before it.
 fn hidden_by_debian() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .skip_while(|directory| directory != Path::new(DEBIAN))
-        .map(|directory| directory.join("cargo"))
-        .find(|cargo| cargo.is_file())
-        .filter(|_| {
-            let before = std::env::split_paths(&path).take_while(|directory| directory != Path::new(DEBIAN));
-            !before
-                .into_iter()
-                .any(|directory| directory.join("cargo").is_file())
-        })
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    first_behind_debian(&folders, |folder| folder.join("cargo").is_file()).map(|folder| folder.join("cargo"))
+}
+
+/// The first folder that holds something, if it comes behind Debian's.
+fn first_behind_debian(folders: &[PathBuf], holds: impl Fn(&Path) -> bool) -> Option<&PathBuf> {
+    let first = folders.iter().position(|folder| holds(folder))?;
+    let debian = folders.iter().position(|folder| folder == Path::new(DEBIAN))?;
+    (debian < first).then(|| &folders[first])
 }
 
 /// Whether we may make namespaces and install packages.
@@ -242,4 +241,25 @@ fn apt_get(arguments: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_may_not_come_before_the_cargo_in_use() {
+        let behind = |path: &str| {
+            let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
+            let holds = |folder: &Path| folder.starts_with("/home");
+            first_behind_debian(&folders, holds).cloned()
+        };
+        assert_eq!(behind("/bin:/home/me/bin:/usr/bin"), None);
+        assert_eq!(
+            behind("/usr/bin:/home/me/bin"),
+            Some(PathBuf::from("/home/me/bin"))
+        );
+        // Where there is none at all, nothing is hidden.
+        assert_eq!(behind("/usr/bin:/bin"), None);
+    }
 }

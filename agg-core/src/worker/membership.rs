@@ -53,6 +53,16 @@ where
         self.reform
     }
 
+    /// From now on the job goes on elsewhere when the aggregator is stopped (R-JOB-2): all members know another one.
+    pub fn set_stand_by(&mut self) {
+        self.has_stand_by = true;
+    }
+
+    /// Whether the aggregator is being stopped and the job goes on at another; [`Self::rejoin`] ends that.
+    pub fn wants_to_move(&self) -> bool {
+        self.departs
+    }
+
     /// How long the aggregator has said nothing at all during the current operation; 0 between operations.
     pub fn silent_for(&self, now: Nanos) -> Nanos {
         if self.is_busy() && self.in_flight.first().is_some() {
@@ -74,6 +84,7 @@ where
         self.config.members = place.members;
         self.config.workers = place.workers;
         self.reform = false;
+        self.departs = false;
         self.heard_at = now;
         self.progress_at = now;
         for state in self.slots.as_mut() {

@@ -134,6 +134,10 @@ pub struct Worker<S, V> {
     heard_at: Nanos,
     /// The aggregator wants the members to register again.
     reform: bool,
+    /// The members know another aggregator.
+    has_stand_by: bool,
+    /// This one ends, and the members go there.
+    departs: bool,
     /// An operation that was not started yet, and ends when it is, as do those from `ends_from` on.
     boundary: Option<Boundary>,
     ends_from: u32,
@@ -177,6 +181,8 @@ where
             progress_at: 0,
             heard_at: 0,
             reform: false,
+            has_stand_by: false,
+            departs: false,
             boundary: None,
             ends_from: 0,
             abandoned: false,

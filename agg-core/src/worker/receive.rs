@@ -199,6 +199,10 @@ where
             Refusal::Excluded => Failure::Excluded,
             Refusal::LostMember => abort(AbortCause::LostMember),
             Refusal::MemberFailed => abort(AbortCause::MemberFailed),
+            Refusal::Ended if self.has_stand_by => {
+                self.departs |= header.epoch == self.epoch;
+                return;
+            }
             Refusal::Ended => abort(AbortCause::Ended),
             Refusal::Operation | Refusal::Scale => {
                 let Some(plan) = self.plan else { return };

@@ -29,7 +29,9 @@ where
         if self.resend_at().is_some_and(|due| now >= due) {
             // What the aggregator has said to hold waits for others: a few such resends ask after them, and find out if it
             // has lost it since.
-            let mut asks = (self.config.window / 8).max(1);
+            let mut asks = self.asks();
+            // Each is looked at once: were those that are passed over turned round and round, some could stay last for ever.
+            let last = self.in_flight.last();
             for _ in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
                 let state = &mut self.slots.as_mut()[usize::from(slot)];
@@ -38,15 +40,22 @@ where
                     .is_some_and(|present| present.contains(self.config.member));
                 if held && asks == 0 {
                     state.sent_at = now;
-                    self.in_flight.remove(self.slots.as_mut(), slot);
                     self.in_flight.push_back(self.slots.as_mut(), slot);
-                    continue;
+                } else {
+                    asks -= u16::from(held);
+                    self.stats.resent_timeout += 1;
+                    self.requeue(slot);
                 }
-                asks -= u16::from(held);
-                self.stats.resent_timeout += 1;
-                self.requeue(slot);
+                if last == Some(slot) {
+                    break;
+                }
             }
         }
+    }
+
+    /// How many chunks that the aggregator has said to hold are sent again when the timer fires (R-RESEND-4).
+    fn asks(&self) -> u16 {
+        (self.config.window / 8).max(1)
     }
 
     /// R-RESEND-2: results of later sends have come, at least a round trip after this one went out.
@@ -116,5 +125,133 @@ where
     pub(super) fn requeue(&mut self, slot: u16) {
         self.in_flight.remove(self.slots.as_mut(), slot);
         self.to_send.push_front(self.slots.as_mut(), slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Flags, Header, Kind, NO_MEMBER};
+    use crate::worker::WorkerConfig;
+    use crate::{Epoch, Exponent, Lanes, OpKind, Operation, Policy, Tensor};
+    extern crate std;
+    use std::vec::Vec;
+    use std::{format, vec};
+
+    type TestWorker = Worker<Vec<SlotState>, Vec<i32>>;
+
+    /// A worker with chunks in flight in the first slots.
+    fn worker(window: u16, chunks: u16, values: &[i32]) -> TestWorker {
+        let config = WorkerConfig {
+            key: 1,
+            epoch: Epoch(1),
+            member: 0,
+            members: 2,
+            workers: 2,
+            lanes: Lanes::L16,
+            window,
+            policy: Policy::All,
+            timeout: Nanos::MAX,
+            first_chunk: 0,
+        };
+        let slots = vec![SlotState::default(); usize::from(window)];
+        let mut worker = Worker::new(config, slots, vec![0; 16 * usize::from(window)]).unwrap();
+        worker.start(operation(values), values.len() as u64, 0).unwrap();
+        assert_eq!(sent(&mut worker, 0, values).len(), usize::from(chunks));
+        worker
+    }
+
+    fn operation(values: &[i32]) -> Operation {
+        Operation {
+            kind: OpKind::SumI32,
+            elements: values.len() as u64,
+        }
+    }
+
+    /// The slots of which something is sent now.
+    fn sent(worker: &mut TestWorker, now: Nanos, values: &[i32]) -> Vec<u16> {
+        let mut values = values.to_vec();
+        let mut out = [0; 56 + 4 * 16];
+        let mut slots = Vec::new();
+        while let Some(len) = worker.transmit(now, &Tensor::I32(&mut values), &mut out) {
+            slots.push(Header::split(&out[..len]).unwrap().0.slot);
+        }
+        slots
+    }
+
+    /// The aggregator holds this worker's part of a slot's first chunk and waits for the other's.
+    fn say_held(worker: &mut TestWorker, slot: u16, values: &[i32]) {
+        let want = Header {
+            kind: Kind::Want,
+            flags: Flags::NONE,
+            member: NO_MEMBER,
+            slot,
+            key: 1,
+            epoch: Epoch(1),
+            round: worker.round(u64::from(slot)),
+            set: MemberSet::single(0),
+            workers: 1,
+            scale: Exponent::NONE,
+            next: Exponent::NONE,
+            op: operation(values).tag(),
+            op_seq: 0,
+        };
+        worker.handle(0, &want.emit(), &mut Tensor::I32(&mut values.to_vec()));
+    }
+
+    /// Each timer asks after the next in line. (Of three chunks in flight one was once passed over for ever, whose result was
+    /// complete and lost on its way: all others waited for who waited for it.)
+    #[test]
+    fn resend_4_every_chunk_that_is_held_has_its_turn() {
+        for window in [1_u16, 4, 8, 32, 64] {
+            for chunks in 1..=window {
+                let values = vec![1; 16 * usize::from(chunks)];
+                let mut worker = worker(window, chunks, &values);
+                for slot in 0..chunks {
+                    say_held(&mut worker, slot, &values);
+                }
+                let mut asked = Vec::new();
+                for _ in 0..40 {
+                    let now = worker.next_timeout().unwrap();
+                    worker.handle_timeout(now);
+                    asked.push(sent(&mut worker, now, &values));
+                }
+                let each = usize::from(worker.asks().min(chunks));
+                // From when the timer looks at all of them.
+                for turn in asked[8..].windows(usize::from(chunks).div_ceil(each)) {
+                    let case = format!("window {window}, {chunks} chunks: {turn:?}");
+                    assert!(turn.iter().all(|slots| slots.len() == each), "{case}");
+                    let mut turn = turn.concat();
+                    turn.sort_unstable();
+                    turn.dedup();
+                    assert_eq!(turn.len(), usize::from(chunks), "{case}");
+                }
+            }
+        }
+    }
+
+    /// What is held costs its share of each timer; what is not is sent with each.
+    #[test]
+    fn resend_4_what_is_not_held_is_not_passed_over() {
+        let values = [1; 16 * 4];
+        let mut worker = worker(4, 4, &values);
+        for slot in 0..3 {
+            say_held(&mut worker, slot, &values);
+        }
+        let mut held = Vec::new();
+        for fired in 0..12 {
+            let now = worker.next_timeout().unwrap();
+            worker.handle_timeout(now);
+            let slots = sent(&mut worker, now, &values);
+            if fired >= 3 {
+                assert_eq!(slots.iter().filter(|slot| **slot == 3).count(), 1, "{slots:?}");
+                held.extend(slots.into_iter().filter(|slot| *slot != 3));
+            }
+        }
+        assert_eq!(held[..3], held[3..6], "one each time, in turn");
+        assert_eq!(held[3..6], held[6..9]);
+        held.truncate(3);
+        held.sort_unstable();
+        assert_eq!(held, [0, 1, 2]);
     }
 }

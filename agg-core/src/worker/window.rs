@@ -108,6 +108,10 @@ impl List {
         (self.first != END).then_some(self.first)
     }
 
+    pub(super) fn last(&self) -> Option<u16> {
+        (self.last != END).then_some(self.last)
+    }
+
     pub(super) fn contains(&self, slots: &[SlotState], slot: u16) -> bool {
         slots[usize::from(slot)].links[self.which].linked
     }

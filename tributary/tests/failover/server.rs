@@ -82,6 +82,12 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// SIGTERM, as a service manager stops it.
+    pub fn stop(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// SIGSTOP, and SIGCONT after a while.
     pub fn stall(&self, time: Duration) {
         let pid = Pid::from_child(&self.child);

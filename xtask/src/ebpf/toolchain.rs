@@ -90,7 +90,10 @@ impl Compiler {
 /// A program of rustup's nightly.
 fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
-    command.args(["run", "nightly", program]);
+    command
+        .args(["run", "nightly", program])
+        // What is missing is not to be installed by asking for it.
+        .env("RUSTUP_AUTO_INSTALL", "0");
     command
 }
 
