@@ -59,8 +59,8 @@ pub(crate) fn load(
         .load(OBJECT)
         .map_err(|error| refused("object", explain::loading(&error)))?;
     load_program(&mut ebpf, PROGRAM)?;
-    let deliver = (0..bpf_layout::MAX_INTERFACES)
-        .map(|port| load_program(&mut ebpf, &format!("deliver_{port}")))
+    let deliver = (0..agg_core::MAX_MEMBERS)
+        .map(|member| load_program(&mut ebpf, &format!("deliver_{member}")))
         .collect::<Result<Vec<ProgramFd>, HostError>>()?;
     let maps = KernelMaps::take(
         |name| {

@@ -82,10 +82,8 @@ pub(crate) struct KernelMaps {
     heads: Array<MapData, Plain<HeadEntry>>,
     counters: PerCpuArray<MapData, u64>,
     broadcast: ArrayOfMaps<MapData, DevMap<MapData>>,
-    /// The programs that address clones where they leave.
+    /// The program that addresses a clone to each member.
     deliver: Vec<ProgramFd>,
-    /// The interfaces that have the first of them: one each, since it counts what leaves.
-    interfaces: Vec<u32>,
 }
 
 impl KernelMaps {
@@ -102,31 +100,16 @@ impl KernelMaps {
             counters: map("COUNTERS")?.try_into()?,
             broadcast: map("BROADCAST")?.try_into()?,
             deliver,
-            interfaces: Vec::new(),
         })
     }
 
-    /// The program for what leaves by an interface.
-    fn program(&mut self, interface: u32) -> Result<&ProgramFd, MapError> {
-        let known = self.interfaces.iter().position(|known| *known == interface);
-        let number = known.unwrap_or_else(|| {
-            self.interfaces.push(interface);
-            self.interfaces.len() - 1
-        });
-        self.deliver.get(number).ok_or(MapError::OutOfBounds {
-            index: number as u32,
-            max_entries: self.deliver.len() as u32,
-        })
-    }
-
-    fn devices(&mut self, interfaces: &[u32]) -> Result<DevMap<MapData>, MapError> {
+    fn devices(&self, interfaces: &[u32]) -> Result<DevMap<MapData>, MapError> {
         // The value is an interface and a program, 4 bytes each.
         let most = agg_core::MAX_MEMBERS as u32;
         let object = aya_obj::Map::new_from_params(DEVMAP, 4, 8, most, 0);
         let data = MapData::create(object, "members", None)?;
         let mut devices = DevMap::try_from(Map::DevMap(data))?;
-        for (member, interface) in (0..).zip(interfaces) {
-            let program = self.program(*interface)?;
+        for (member, (interface, program)) in (0..).zip(interfaces.iter().zip(&self.deliver)) {
             let set = devices.set(member, *interface, Some(program), 0);
             set.map_err(|error| match error {
                 XdpMapError::MapError(error) => error,

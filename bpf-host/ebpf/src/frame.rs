@@ -106,20 +106,6 @@ impl Framing {
         }
     }
 
-    /// Numbers a packet of which clones will be made. The field has no other use in a packet that is not fragmented.
-    #[inline(always)]
-    pub(crate) fn set_serial(&mut self, serial: u32) {
-        self.id = (serial as u16).to_be_bytes();
-    }
-
-    /// The number of the packet that this is a clone of; it is taken off.
-    #[inline(always)]
-    pub(crate) fn take_serial(&mut self) -> u32 {
-        let serial = u16::from_be_bytes(self.id);
-        self.id = [0; 2];
-        u32::from(serial)
-    }
-
     /// Back to where it came from.
     #[inline(always)]
     pub(crate) fn turn(&mut self) {

@@ -6,7 +6,7 @@ use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_spin_lock};
 use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, HashMap, PerCpuArray};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::btf_map;
-use bpf_layout::{JobEntry, MAX_INTERFACES, MAX_JOBS, MemberEntry, ROW_LANES, TALLIES};
+use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, ROW_LANES, TALLIES};
 
 /// The UDP port of the data plane.
 #[unsafe(no_mangle)]
@@ -52,10 +52,6 @@ static COUNTERS: PerCpuArray<u64, TALLIES> = PerCpuArray::new();
 #[btf_map]
 static DECISION: PerCpuArray<Decision, 1> = PerCpuArray::new();
 
-/// How far this CPU is with the clones that leave by each interface.
-#[btf_map]
-static CURSORS: PerCpuArray<Cursor, MAX_INTERFACES> = PerCpuArray::new();
-
 /// Where each job's results go.
 #[btf_map]
 static BROADCAST: ArrayOfMaps<DevMap<{ agg_core::MAX_MEMBERS }>, MAX_JOBS> = ArrayOfMaps::new();
@@ -81,8 +77,6 @@ pub(crate) struct Decision {
     /// Whether the slot's values are to be sent.
     pub(crate) values: u32,
     pub(crate) counter: u32,
-    /// Numbers what this CPU sends to all members of a job, so that one packet's clones are told from the next one's.
-    pub(crate) serial: u32,
     /// The header of what is to be sent.
     pub(crate) header: [u8; HEADER_LEN],
 }
@@ -92,15 +86,6 @@ pub(crate) struct Decision {
 pub(crate) fn forgotten(number: &u32) -> u32 {
     // SAFETY: a reference.
     unsafe { core::ptr::read_volatile(number) }
-}
-
-/// How far the clones of a packet are that leave by one interface.
-#[repr(C)]
-pub(crate) struct Cursor {
-    /// The packet's number.
-    pub(crate) serial: u32,
-    /// The member that the last one went to.
-    pub(crate) member: u32,
 }
 
 /// Nothing is to be sent.
@@ -170,13 +155,6 @@ pub(crate) fn row(job: &JobEntry, row: u32) -> Option<*mut [i32; ROW_LANES]> {
 pub(crate) fn decision() -> Option<&'static mut Decision> {
     // SAFETY: this CPU's own; a run is not interrupted by another on its CPU.
     DECISION.get_ptr_mut(0).map(|decision| unsafe { &mut *decision })
-}
-
-/// How far this CPU is with the clones that leave by an interface.
-#[inline(always)]
-pub(crate) fn cursor(port: u32) -> Option<&'static mut Cursor> {
-    // SAFETY: as for the decision.
-    CURSORS.get_ptr_mut(port).map(|cursor| unsafe { &mut *cursor })
 }
 
 /// The devices of a job's members.

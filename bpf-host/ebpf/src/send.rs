@@ -14,7 +14,7 @@ use crate::maps::{self, Decision, forgotten};
 
 /// Counts what was decided, and sends what is to be sent.
 #[inline(always)]
-pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &mut Decision) -> u32 {
+pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &Decision) -> u32 {
     maps::tally(forgotten(&decision.counter));
     let to = forgotten(&decision.to);
     if to > To::Parent as u32 {
@@ -56,8 +56,6 @@ pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &mut Decisi
         return unsafe { bpf_redirect(entry.parent.interface, 0) } as u32;
     }
     // Each member's clone is addressed where it leaves.
-    decision.serial = decision.serial.wrapping_add(1);
-    front.framing.set_serial(decision.serial);
     match maps::broadcast(entry.index) {
         Some(devices) => devices
             .redirect(0, u64::from(BPF_F_BROADCAST))

@@ -14,9 +14,6 @@ pub use tally::{TALLIES, Tally};
 /// Jobs that run at the same time.
 pub const MAX_JOBS: usize = 16;
 
-/// Interfaces that the members of all jobs are reached by.
-pub const MAX_INTERFACES: usize = 8;
-
 /// Chunk sizes that the program has code for, in lanes.
 pub const LANES: [usize; 3] = [256, 352, 848];
 
