@@ -9,7 +9,7 @@ use std::time::Duration;
 use agg_control::{ControlServer, DataPlane, ShardCounters};
 use agg_host::{epoch_now, tell_ranks, watch};
 
-use crate::explain::VETH_NATIVE_MTU;
+use crate::explain;
 use crate::load::{Attachment, Programs, load};
 use crate::maps::KernelMaps;
 use crate::memory::Memory;
@@ -229,11 +229,7 @@ fn open(config: &HostConfig) -> Result<(UdpSocket, SocketAddrV4), HostError> {
 
 /// Says what cannot be seen from here, and loses packets silently.
 fn advise(interface: &Interface, mode: Mode) {
-    if mode == Mode::Native && interface.driver == "veth" {
-        tracing::info!(
-            "{}: its peer must take frames from XDP, or they are lost: `ethtool -K PEER gro on`, or an XDP program there \
-             (MTU up to {VETH_NATIVE_MTU})",
-            interface.name
-        );
+    if let Some(advice) = explain::advice(interface, mode) {
+        tracing::info!("{}: {advice}", interface.name);
     }
 }

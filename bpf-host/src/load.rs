@@ -24,6 +24,9 @@ static OBJECT: &[u8] =
 /// The program that takes what arrives.
 const PROGRAM: &str = "tributary";
 
+/// The program that addresses what goes to all members, where it leaves.
+const DELIVER: &str = "deliver";
+
 /// The programs in the kernel.
 pub(crate) struct Programs(Ebpf);
 
@@ -59,9 +62,7 @@ pub(crate) fn load(
         .load(OBJECT)
         .map_err(|error| refused("object", explain::loading(&error)))?;
     load_program(&mut ebpf, PROGRAM)?;
-    let deliver = (0..agg_core::MAX_MEMBERS)
-        .map(|member| load_program(&mut ebpf, &format!("deliver_{member}")))
-        .collect::<Result<Vec<ProgramFd>, HostError>>()?;
+    let deliver = load_program(&mut ebpf, DELIVER)?;
     let maps = KernelMaps::take(
         |name| {
             let missing = || MapError::InvalidName {

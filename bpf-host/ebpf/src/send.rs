@@ -56,6 +56,10 @@ pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &Decision) 
         return unsafe { bpf_redirect(entry.parent.interface, 0) } as u32;
     }
     // Each member's clone is addressed where it leaves.
+    let Some(serial) = maps::serial() else {
+        return XDP_DROP;
+    };
+    front.framing.number(serial);
     match maps::broadcast(entry.index) {
         Some(devices) => devices
             .redirect(0, u64::from(BPF_F_BROADCAST))
