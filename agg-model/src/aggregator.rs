@@ -42,6 +42,11 @@ impl ModelAggregator {
         self.jobs.get(&key)
     }
 
+    /// The keys of all jobs.
+    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        self.jobs.keys().copied()
+    }
+
     /// Where the generations of a job are among those of all jobs.
     pub fn first_head(&self, key: u64) -> Option<usize> {
         self.heads.start(key)

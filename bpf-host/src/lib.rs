@@ -9,6 +9,8 @@
 mod args;
 mod check;
 mod config;
+#[cfg(test)]
+mod conformance;
 mod error;
 mod explain;
 mod frame;

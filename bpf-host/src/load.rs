@@ -18,11 +18,11 @@ use crate::neighbours::Interface;
 use crate::{HostError, Mode};
 
 /// The program as it is kept beside its recipe; `cargo xtask ebpf` makes it.
-static OBJECT: &[u8] =
+pub(crate) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/object/tributary-xdp.o"));
 
 /// The program that takes what arrives.
-const PROGRAM: &str = "tributary";
+pub(crate) const PROGRAM: &str = "tributary";
 
 /// The program that addresses what goes to all members, where it leaves.
 const DELIVER: &str = "deliver";

@@ -1,0 +1,387 @@
+//! The program in the kernel, driven as the host drives it, with a clock that the test sets.
+
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, OwnedFd};
+
+use agg_core::slot::{Head, NO_FRAME};
+use agg_core::{Abort, Counter, Job, JobConfig, MAX_MEMBERS, Member};
+use agg_model::vectors::trace::AGGREGATOR;
+use agg_model::{ModelSend, To};
+use aya::maps::{Array, Map, MapData, MapError};
+use aya::programs::xdp::Xdp;
+use aya::programs::{TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfLoader};
+use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, Tally, member_index};
+
+use super::frames;
+use super::raw::{self, Raw};
+use super::values::Values;
+use crate::explain;
+use crate::load::{OBJECT, PROGRAM};
+use crate::maps::{KernelMaps, Maps};
+use crate::memory::{Memory, Place};
+
+/// `enum xdp_action` of include/uapi/linux/bpf.h.
+pub(super) const XDP_DROP: u32 = 1;
+pub(super) const XDP_PASS: u32 = 2;
+pub(super) const XDP_TX: u32 = 3;
+pub(super) const XDP_REDIRECT: u32 = 4;
+
+/// Who a parent's route is for, beside the members' numbers.
+const PARENT: u32 = 200;
+
+/// The loaded program and its jobs.
+pub(super) struct Kernel {
+    programs: Ebpf,
+    raw: Raw,
+    maps: KernelMaps,
+    clock: Array<MapData, u64>,
+    late: Array<MapData, u64>,
+    values: Values,
+    memory: Memory,
+    jobs: HashMap<u64, Placed>,
+    /// What had been counted when it was last reset.
+    before: Vec<u64>,
+    /// The programs that address the clones, loaded so that they can be run here.
+    deliver: Vec<OwnedFd>,
+}
+
+/// A running job.
+pub(super) struct Placed {
+    job: Job,
+    members: Vec<Member>,
+    entry: JobEntry,
+    place: Place,
+}
+
+/// What the program did with a frame.
+pub(super) struct Run {
+    pub(super) verdict: u32,
+    pub(super) frame: Vec<u8>,
+}
+
+impl Kernel {
+    /// Loads the program for packets of the golden traces' aggregator, with so much memory.
+    pub(super) fn load(bytes: u64) -> Self {
+        explain::lift_memory_limit();
+        let memory = Memory::of(bytes);
+        let address = u32::from_ne_bytes(AGGREGATOR.ip().octets());
+        let mut programs = EbpfLoader::new()
+            .map_max_entries("HEADS", memory.heads() as u32)
+            .map_max_entries("VALUES", memory.rows() as u32)
+            .override_global("PORT", &AGGREGATOR.port(), true)
+            .override_global("ADDRESS", &address, true)
+            .override_global("TEST_CLOCK", &1_u8, true)
+            .load(OBJECT)
+            .unwrap_or_else(|error| panic!("{}", explain::loading(&error)));
+        let mut fds = vec![load(&mut programs, PROGRAM)];
+        fds.extend((0..MAX_MEMBERS).map(|member| load(&mut programs, &format!("deliver_{member}"))));
+        let raw = Raw::over(&programs);
+        let late = again(programs.map("LATE").expect("it has that map"));
+        let mut take = |name: &str| {
+            let missing = || MapError::InvalidName {
+                name: name.to_owned(),
+            };
+            programs.take_map(name).ok_or_else(missing)
+        };
+        let Ok(Map::Array(values)) = take("VALUES") else {
+            panic!("VALUES is an array");
+        };
+        let values = Values::map(values.fd().as_fd(), memory.rows()).expect("it can be mapped");
+        let clock = take("CLOCK").and_then(Array::try_from).expect("the test's clock");
+        let mut maps = KernelMaps::take(&mut take, fds.split_off(1)).expect("the maps");
+        for job in 0..MAX_JOBS as u32 {
+            // Nothing is sent in a test run: any interface will do.
+            maps.set_broadcast(job, &[1; MAX_MEMBERS]).expect("a device map");
+        }
+        let before = maps.counters().expect("counters");
+        Self {
+            programs,
+            raw,
+            maps,
+            clock,
+            late,
+            values,
+            memory,
+            jobs: HashMap::new(),
+            before,
+            deliver: Vec::new(),
+        }
+    }
+
+    /// Its programs, to load them once more.
+    pub(super) fn raw(&self) -> &Raw {
+        &self.raw
+    }
+
+    /// The programs as the host loads them.
+    pub(super) fn programs(&self) -> &Ebpf {
+        &self.programs
+    }
+
+    /// The program that takes what arrives.
+    pub(super) fn program(&self) -> &Xdp {
+        let program = self.programs.program(PROGRAM).expect("it was loaded");
+        program.try_into().expect("an XDP program")
+    }
+
+    /// Without jobs, and with nothing counted.
+    pub(super) fn reset(&mut self) {
+        for key in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.release(key);
+        }
+        self.before = self.maps.counters().expect("counters");
+    }
+
+    pub(super) fn set_clock(&mut self, now: u64) {
+        self.clock.set(0, now, 0).expect("the clock is set");
+    }
+
+    /// Takes a job in, or takes it in anew.
+    pub(super) fn admit(&mut self, config: &JobConfig) {
+        let place = self.memory.find(config).expect("there is room");
+        self.memory.take(config.key, place.clone());
+        let index = match self.jobs.get(&config.key) {
+            Some(placed) => placed.entry.index,
+            None => {
+                let is_free = |index: &u32| self.jobs.values().all(|placed| placed.entry.index != *index);
+                (0..MAX_JOBS as u32).find(is_free).expect("a free number")
+            }
+        };
+        let job = config.job();
+        let entry = JobEntry {
+            record: (&job).into(),
+            parent: frames::route(index, PARENT),
+            index,
+            members: config.members.len() as u32,
+            lanes: config.lanes.count() as u32,
+            first_head: place.heads.start as u32,
+            heads: place.heads.len() as u32,
+            first_row: place.rows.start as u32,
+        };
+        self.maps.clear_late(index).expect("who is late");
+        self.maps.clear_heads(place.heads.clone()).expect("slots");
+        for (number, member) in (0..).zip(&config.members) {
+            let entry = MemberEntry {
+                record: member.into(),
+                route: frames::route(index, u32::from(number)),
+            };
+            self.maps.set_member(member_index(index, number), &entry).expect("a member");
+        }
+        self.maps.set_job(config.key, &entry).expect("the job");
+        let members = config.members.to_vec();
+        self.jobs.insert(
+            config.key,
+            Placed {
+                job,
+                members,
+                entry,
+                place,
+            },
+        );
+    }
+
+    pub(super) fn abort(&mut self, key: u64, abort: Abort) {
+        self.change(key, |placed| {
+            placed.job.abort.get_or_insert(abort);
+        });
+    }
+
+    pub(super) fn suspend(&mut self, key: u64) {
+        self.change(key, |placed| placed.job.suspended = true);
+    }
+
+    pub(super) fn exclude(&mut self, key: u64, member: u8) {
+        self.change(key, |placed| {
+            if let Some(member) = placed.members.get(usize::from(member)) {
+                placed.job.exclude(member);
+            }
+        });
+    }
+
+    fn change(&mut self, key: u64, what: impl FnOnce(&mut Placed)) {
+        if let Some(placed) = self.jobs.get_mut(&key) {
+            what(placed);
+            placed.entry.record = (&placed.job).into();
+            self.maps.set_job(key, &placed.entry).expect("the job");
+        }
+    }
+
+    pub(super) fn release(&mut self, key: u64) {
+        if self.jobs.remove(&key).is_some() {
+            self.maps.remove_job(key).expect("the job");
+            self.memory.release(key);
+        }
+    }
+
+    /// Runs the program over a frame.
+    pub(super) fn run(&self, frame: &[u8]) -> Run {
+        run(self.program(), frame)
+    }
+
+    /// What was sent, by the verdict and the frame; the frame must be right from its first byte to its last.
+    pub(super) fn sent(&self, source: SocketAddrV4, run: &Run) -> Option<ModelSend> {
+        if run.verdict == XDP_DROP {
+            return None;
+        }
+        let packet = run.frame.get(bpf_layout::FRAMING..).expect("a frame of ours");
+        let key = || u64::from_le_bytes(packet[8..16].try_into().expect("8 bytes"));
+        let to = match run.verdict {
+            XDP_TX => {
+                assert_eq!(run.frame, frames::reply(source, packet), "a reply");
+                To::Sender
+            }
+            XDP_REDIRECT if run.frame[..6] == frames::bare(source, &[])[..6] => {
+                let expected = frames::for_all(source, packet);
+                assert_eq!(frames::without_ip_sum(&run.frame), expected, "for all members");
+                To::Members(key())
+            }
+            XDP_REDIRECT => {
+                let placed = &self.jobs[&key()];
+                let parent = placed.job.parent.expect("it has a parent");
+                let to = frames::of_endpoint(&parent.source);
+                assert_eq!(
+                    run.frame,
+                    frames::routed(&placed.entry.parent, to, packet),
+                    "for the parent"
+                );
+                To::Parent(key())
+            }
+            other => panic!("verdict {other}"),
+        };
+        let bytes = packet.to_vec();
+        Some(ModelSend { to, bytes })
+    }
+
+    /// Has one member's clone of a frame for all addressed, and looks at it.
+    pub(super) fn deliver(&mut self, key: u64, member: usize, frame: &[u8]) {
+        if self.deliver.is_empty() {
+            let load = |member| {
+                let loaded = self.raw.load(&format!("deliver_{member}"), raw::STATISTICS, 4096);
+                loaded.expect("it was loaded before").program
+            };
+            self.deliver = (0..MAX_MEMBERS).map(load).collect();
+        }
+        let (verdict, clone) = raw::run(&self.deliver[member], frame).expect("it runs");
+        let Some(receiver) = self.jobs.get(&key).and_then(|placed| placed.members.get(member)) else {
+            assert_eq!(verdict, XDP_DROP, "for a member that there is not");
+            return;
+        };
+        let route = frames::route(self.jobs[&key].entry.index, member as u32);
+        let to = frames::of_endpoint(&receiver.source);
+        let packet = &frame[bpf_layout::FRAMING..];
+        assert_eq!(verdict, XDP_PASS);
+        assert_eq!(clone, frames::routed(&route, to, packet), "for member {member}");
+    }
+
+    /// How many members a job has.
+    pub(super) fn members(&self, key: u64) -> usize {
+        self.jobs.get(&key).map_or(0, |placed| placed.members.len())
+    }
+
+    /// How often something was counted since the last reset.
+    pub(super) fn counted(&self) -> Counted {
+        let now = self.maps.counters().expect("counters");
+        Counted(now.iter().zip(&self.before).map(|(now, before)| now - before).collect())
+    }
+
+    /// Which members of a job are late.
+    pub(super) fn late(&self, key: u64) -> u64 {
+        self.late.get(&self.jobs[&key].entry.index, 0).expect("who is late")
+    }
+
+    /// The generations of a job. As the core has them: in a job without frames, it notes none, where zeros are here.
+    pub(super) fn heads(&self, key: u64) -> Vec<Head> {
+        let heads = self.jobs[&key].place.heads.clone();
+        heads.map(|index| without_frame(self.maps.head(index).expect("a slot"))).collect()
+    }
+
+    /// The values of a job, one chunk behind the other.
+    pub(super) fn values(&self, key: u64) -> Vec<i32> {
+        let placed = &self.jobs[&key];
+        let mut values = Vec::new();
+        for (row, lanes) in rows(placed) {
+            values.extend(self.values.row(row, lanes));
+        }
+        values
+    }
+
+    /// Overwrites them, before the first packet.
+    pub(super) fn set_values(&mut self, key: u64, mut values: &[i32]) {
+        for (row, lanes) in rows(&self.jobs[&key]) {
+            let (first, rest) = values.split_at(lanes);
+            self.values.set_row(row, first);
+            values = rest;
+        }
+    }
+}
+
+/// What was counted.
+pub(super) struct Counted(Vec<u64>);
+
+impl Counted {
+    pub(super) fn of(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    pub(super) fn tally(&self, tally: Tally) -> u64 {
+        self.0[tally.index() as usize]
+    }
+}
+
+/// The rows of a job, each with how many of its lanes are used.
+fn rows(placed: &Placed) -> impl Iterator<Item = (usize, usize)> {
+    let lanes = placed.entry.lanes as usize;
+    let chunks = bpf_layout::ROW_LANES / lanes;
+    let all = placed.place.heads.len();
+    let rows = placed.place.rows.clone().enumerate();
+    rows.map(move |(number, row)| (row, lanes * chunks.min(all - number * chunks)))
+}
+
+/// Runs a program over a frame.
+pub(super) fn run(program: &Xdp, frame: &[u8]) -> Run {
+    let mut out = vec![0; frames::LONGEST];
+    let options = TestRunOptions {
+        data_in: Some(frame),
+        data_out: Some(&mut out),
+        ..TestRunOptions::default()
+    };
+    let done = program.test_run(options).expect("the kernel runs it");
+    out.truncate(done.data_size_out as usize);
+    Run {
+        verdict: done.return_value,
+        frame: out,
+    }
+}
+
+fn load(programs: &mut Ebpf, name: &str) -> aya::programs::ProgramFd {
+    let program: &mut Xdp = programs
+        .program_mut(name)
+        .expect("the object has it")
+        .try_into()
+        .expect("an XDP program");
+    program
+        .load()
+        .unwrap_or_else(|error| panic!("{name}: {}", explain::loading(&error)));
+    program.fd().and_then(|fd| Ok(fd.try_clone()?)).expect("its descriptor")
+}
+
+/// Another handle of an array.
+fn again(map: &Map) -> Array<MapData, u64> {
+    let Map::Array(data) = map else {
+        panic!("{map:?} is no array");
+    };
+    let id = data.info().expect("its number").id();
+    let data = MapData::from_id(id).expect("the same map");
+    Array::try_from(Map::Array(data)).expect("numbers")
+}
+
+fn without_frame(head: Head) -> Head {
+    // SAFETY: of one size. A head is 64 bytes without padding, and any words of a head with another frame are a head.
+    unsafe {
+        let mut words = std::mem::transmute::<Head, [u32; 16]>(head);
+        words[15] = NO_FRAME;
+        std::mem::transmute::<[u32; 16], Head>(words)
+    }
+}
