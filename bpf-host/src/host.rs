@@ -59,6 +59,12 @@ impl BpfHost {
         let about = About {
             epoch: epoch_now(),
             local: data_addr.into(),
+            ring: interfaces
+                .iter()
+                .map(|interface| interface.ring)
+                .filter(|ring| *ring > 0)
+                .min()
+                .unwrap_or(0),
             mtu: interfaces
                 .iter()
                 .map(|interface| interface.mtu)
