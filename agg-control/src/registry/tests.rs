@@ -101,7 +101,6 @@ fn request(world: &str, size: u32, rank: u32) -> Registration {
             .collect(),
         max_datagram: 1472,
         receive_buffer: 4 << 20,
-        receive_ring: 0,
         slot_memory: None,
         lanes: None,
         window: None,
