@@ -16,6 +16,11 @@ static PORT: u16 = 0;
 #[unsafe(no_mangle)]
 static ADDRESS: u32 = 0;
 
+/// Whether replies are redirected to where the packet came from instead of sent back: a veth wakes its peer for what is
+/// sent back only if that has an XDP program, too (`veth_xdp_tx` of drivers/net/veth.c).
+#[unsafe(no_mangle)]
+static REDIRECT_REPLIES: u8 = 0;
+
 /// Whether the time is what map `CLOCK` holds: tests set it, to ask what happens at a given moment.
 #[unsafe(no_mangle)]
 static TEST_CLOCK: u8 = 0;
@@ -131,6 +136,11 @@ pub(crate) fn now() -> Nanos {
     }
     // SAFETY: reads the kernel's clock.
     unsafe { bpf_ktime_get_ns() }
+}
+
+pub(crate) fn redirects_replies() -> bool {
+    // SAFETY: as for the port.
+    unsafe { core::ptr::read_volatile(&raw const REDIRECT_REPLIES) != 0 }
 }
 
 /// A running job.
