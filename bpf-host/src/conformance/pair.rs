@@ -7,7 +7,8 @@ use agg_model::{ModelJob, ModelSend, ModelVerdict, Source, To};
 use bpf_layout::{FRAMING, Tally};
 
 use super::frames;
-use super::kernel::{Kernel, XDP_PASS};
+use super::kernel::Kernel;
+use super::programs::XDP_PASS;
 
 /// Other jobs than the packet's are looked at after so many packets.
 const ALL_JOBS_EVERY: u64 = 64;
@@ -101,14 +102,20 @@ impl<'k> Pair<'k> {
     fn compare_counters(&self) {
         let (core, kernel) = (self.lockstep.core().counters(), self.kernel.counted());
         for counter in Counter::ALL {
-            assert_eq!(kernel.of(*counter), core.get(*counter), "counter {}", counter.name());
+            assert_eq!(
+                kernel.of(*counter),
+                core.get(*counter),
+                "counter {}",
+                counter.name()
+            );
         }
         assert_eq!(kernel.tally(Tally::Relayed), self.relayed, "packets passed on");
         assert_eq!(kernel.tally(Tally::Unsent), 0, "packets that could not be sent");
     }
 
     fn compare_job(&self, key: u64) {
-        let (Some((heads, values)), Some(job)) = (self.lockstep.slots(key), self.lockstep.core().job(key)) else {
+        let (Some((heads, values)), Some(job)) = (self.lockstep.slots(key), self.lockstep.core().job(key))
+        else {
             return;
         };
         assert_eq!(self.kernel.heads(key), heads, "slots of job {key:#x}");
@@ -182,7 +189,9 @@ impl Subject for Pair<'_> {
             "left: the kernel, right: the core, which counts {}",
             expected.counter
         );
-        let key = packet.get(8..16).map_or(0, |key| u64::from_le_bytes(key.try_into().expect("8 bytes")));
+        let key = packet
+            .get(8..16)
+            .map_or(0, |key| u64::from_le_bytes(key.try_into().expect("8 bytes")));
         self.compare(key);
         expected
     }
