@@ -39,7 +39,11 @@ pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &Decision) 
         return XDP_DROP;
     };
     front.header = decision.header;
-    front.framing.measure(len);
+    let mut sum = frame::header_sum(&front.header);
+    if len != HEADER_LEN {
+        sum += decision.sum;
+    }
+    front.framing.measure(len, sum);
     if to == To::Sender as u32 {
         front.framing.turn();
         front.framing.sum();
