@@ -111,6 +111,24 @@ pub(crate) fn attaching(error: &ProgramError, interface: &Interface, mode: Mode)
     }
 }
 
+/// What the other end of a virtual wire must do, which cannot be seen from this end; `None`: nothing.
+pub(crate) fn advice(interface: &Interface, mode: Mode) -> Option<String> {
+    if interface.driver != "veth" {
+        return None;
+    }
+    Some(match mode {
+        // drivers/net/veth.c: veth_xdp_xmit drops what nobody polls for, and counts it as sent.
+        Mode::Native | Mode::Auto => format!(
+            "a veth's peer must poll for what is sent, or all of it is lost without a word: turn GRO on there (`ethtool -K PEER \
+             gro on`), or give it any XDP program; the MTU of both can be up to {VETH_NATIVE_MTU}"
+        ),
+        // Nothing cuts trains of packets into frames on a wire that is none; native mode turns them off by itself.
+        Mode::Generic => "a veth's peer, and ranks on this machine behind it, must send single frames, not trains that the \
+                          device would cut, or they are dropped for their length: `ethtool -K PEER tx-udp-segmentation off`"
+            .to_owned(),
+    })
+}
+
 /// Kernels before 5.11 count maps as locked memory, of which a process may have little.
 pub(crate) fn lift_memory_limit() {
     let all = Rlimit {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use agg_control::{ControlServer, DataPlane, ShardCounters};
 use agg_host::{epoch_now, tell_ranks, watch};
 
-use crate::explain::VETH_NATIVE_MTU;
+use crate::explain;
 use crate::load::{Attachment, Programs, load};
 use crate::maps::KernelMaps;
 use crate::memory::Memory;
@@ -49,7 +49,8 @@ impl BpfHost {
         let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
         let (socket, data_addr) = open(config)?;
         let memory = Memory::of(config.memory_mib << 20);
-        let (mut programs, maps) = load(&memory, config.data_ip(), data_addr.port())?;
+        let veth = interfaces.iter().any(|interface| interface.driver == "veth");
+        let (mut programs, maps) = load(&memory, config.data_ip(), data_addr.port(), veth)?;
         let attach = |interface: &Interface| {
             let attachment = programs.attach(interface, config.mode)?;
             advise(interface, attachment.mode);
@@ -59,6 +60,12 @@ impl BpfHost {
         let about = About {
             epoch: epoch_now(),
             local: data_addr.into(),
+            ring: interfaces
+                .iter()
+                .map(|interface| interface.ring)
+                .filter(|ring| *ring > 0)
+                .min()
+                .unwrap_or(0),
             mtu: interfaces
                 .iter()
                 .map(|interface| interface.mtu)
@@ -229,11 +236,7 @@ fn open(config: &HostConfig) -> Result<(UdpSocket, SocketAddrV4), HostError> {
 
 /// Says what cannot be seen from here, and loses packets silently.
 fn advise(interface: &Interface, mode: Mode) {
-    if mode == Mode::Native && interface.driver == "veth" {
-        tracing::info!(
-            "{}: its peer must take frames from XDP, or they are lost: `ethtool -K PEER gro on`, or an XDP program there \
-             (MTU up to {VETH_NATIVE_MTU})",
-            interface.name
-        );
+    if let Some(advice) = explain::advice(interface, mode) {
+        tracing::info!("{}: {advice}", interface.name);
     }
 }

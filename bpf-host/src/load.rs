@@ -24,6 +24,9 @@ pub(crate) static OBJECT: &[u8] =
 /// The program that takes what arrives.
 pub(crate) const PROGRAM: &str = "tributary";
 
+/// The program that addresses what goes to all members, where it leaves.
+const DELIVER: &str = "deliver";
+
 /// The programs in the kernel.
 pub(crate) struct Programs(Ebpf);
 
@@ -43,11 +46,13 @@ fn refused(program: &str, reason: String) -> HostError {
     }
 }
 
-/// Loads the programs, with maps as large as the memory, for packets to this address and port.
+/// Loads the programs, with maps as large as the memory, for packets to this address and port. `veth` says whether an
+/// interface is one, which wakes its peer for what is redirected only.
 pub(crate) fn load(
     memory: &Memory,
     address: Ipv4Addr,
     port: u16,
+    veth: bool,
 ) -> Result<(Programs, KernelMaps), HostError> {
     explain::lift_memory_limit();
     let address = u32::from_ne_bytes(address.octets());
@@ -56,12 +61,11 @@ pub(crate) fn load(
         .map_max_entries("VALUES", memory.rows() as u32)
         .override_global("PORT", &port, true)
         .override_global("ADDRESS", &address, true)
+        .override_global("REDIRECT_REPLIES", &u8::from(veth), true)
         .load(OBJECT)
         .map_err(|error| refused("object", explain::loading(&error)))?;
     load_program(&mut ebpf, PROGRAM)?;
-    let deliver = (0..agg_core::MAX_MEMBERS)
-        .map(|member| load_program(&mut ebpf, &format!("deliver_{member}")))
-        .collect::<Result<Vec<ProgramFd>, HostError>>()?;
+    let deliver = load_program(&mut ebpf, DELIVER)?;
     let maps = KernelMaps::take(
         |name| {
             let missing = || MapError::InvalidName {

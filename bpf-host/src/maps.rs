@@ -82,15 +82,15 @@ pub(crate) struct KernelMaps {
     heads: Array<MapData, Plain<HeadEntry>>,
     counters: PerCpuArray<MapData, u64>,
     broadcast: ArrayOfMaps<MapData, DevMap<MapData>>,
-    /// The program that addresses a clone to each member.
-    deliver: Vec<ProgramFd>,
+    /// The program that addresses each clone to its member.
+    deliver: ProgramFd,
 }
 
 impl KernelMaps {
     /// Takes them from the loaded object by their names.
     pub(crate) fn take(
         mut map: impl FnMut(&'static str) -> Result<Map, MapError>,
-        deliver: Vec<ProgramFd>,
+        deliver: ProgramFd,
     ) -> Result<Self, MapError> {
         Ok(Self {
             jobs: map("JOBS")?.try_into()?,
@@ -109,8 +109,8 @@ impl KernelMaps {
         let object = aya_obj::Map::new_from_params(DEVMAP, 4, 8, most, 0);
         let data = MapData::create(object, "members", None)?;
         let mut devices = DevMap::try_from(Map::DevMap(data))?;
-        for (member, (interface, program)) in (0..).zip(interfaces.iter().zip(&self.deliver)) {
-            let set = devices.set(member, *interface, Some(program), 0);
+        for (member, interface) in (0..).zip(interfaces) {
+            let set = devices.set(member, *interface, Some(&self.deliver), 0);
             set.map_err(|error| match error {
                 XdpMapError::MapError(error) => error,
                 other => MapError::InvalidName {

@@ -1,4 +1,4 @@
-//! The XDP object in bpf-host/object: what it is built of and with, and whether it is what its source gives.
+//! The XDP objects in bpf-host/object: what they are built of and with, and whether they are what their source gives.
 //!
 //! Who uses bpf-host needs no BPF toolchain, because the object is kept. So that nobody has to trust it, it is built in
 //! such a way that the same versions give the same bytes anywhere: from copies of the files that the recipe lists, in a
@@ -10,6 +10,7 @@ mod recipe;
 mod stage;
 mod toolchain;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -25,11 +26,17 @@ pub(crate) use toolchain::{Compiler, LLVM};
 /// Installing the compiler and building the linker included, on two cores.
 pub(crate) const LIMIT: Duration = Duration::from_secs(25 * 60);
 
-/// The object that bpf-host includes.
-const KEPT: &str = "bpf-host/object/tributary-xdp.o";
+/// The programs that are built, and the files that hold them: what bpf-host loads, and bare loops to measure it against.
+const OBJECTS: &[(&str, &str)] = &[("tributary-xdp", "tributary-xdp.o"), ("loops", "loops.o")];
 
-/// The object that was built last.
-const BUILT: &str = "target/ebpf/tributary-xdp.o";
+/// Objects by their files.
+type Objects = BTreeMap<String, Vec<u8>>;
+
+/// The folder of the kept objects.
+const KEPT: &str = "bpf-host/object";
+
+/// The folder of those that were built last.
+const BUILT: &str = "target/ebpf";
 
 /// What to do about an object that is not current.
 const REMEDY: &str = "run `cargo xtask ebpf --keep` and commit bpf-host/object";
@@ -71,7 +78,7 @@ pub(crate) fn check(step: &mut Step) {
     }
 }
 
-fn compare(step: &mut Step, recipe: &Recipe, built: &[u8], versions: &Versions) {
+fn compare(step: &mut Step, recipe: &Recipe, built: &Objects, versions: &Versions) {
     if recipe.toolchain != *versions {
         step.note(format!(
             "bytes NOT COMPARED: {KEPT} was built with {}, here is {versions}",
@@ -79,14 +86,31 @@ fn compare(step: &mut Step, recipe: &Recipe, built: &[u8], versions: &Versions) 
         ));
         return step.pass();
     }
-    match fs::read(KEPT) {
-        Ok(kept) if kept == built => step.pass(),
-        Ok(kept) => step.fail(format!(
-            "{KEPT} is not what its source gives: {}; {REMEDY}",
-            object::difference(&kept, built)
-        )),
-        Err(error) => step.fail(format!("cannot read {KEPT}: {error}; {REMEDY}")),
+    for (file, built) in built {
+        match kept(file) {
+            Ok(kept) if kept == *built => step.pass(),
+            Ok(kept) => step.fail(format!(
+                "{KEPT}/{file} is not what its source gives: {}; {REMEDY}",
+                object::difference(&kept, built)
+            )),
+            Err(why) => step.fail(why),
+        }
     }
+}
+
+/// A kept object.
+fn kept(file: &str) -> Result<Vec<u8>, String> {
+    fs::read(format!("{KEPT}/{file}"))
+        .map_err(|error| format!("cannot read {KEPT}/{file}: {error}; {REMEDY}"))
+}
+
+fn write(folder: &str, objects: &Objects) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("cannot make {folder}: {error}"))?;
+    for (file, object) in objects {
+        fs::write(format!("{folder}/{file}"), object)
+            .map_err(|error| format!("cannot write {folder}/{file}: {error}"))?;
+    }
+    Ok(())
 }
 
 fn keep_it(step: &mut Step) {
@@ -94,9 +118,7 @@ fn keep_it(step: &mut Step) {
         return;
     };
     let kept = Recipe::of(&built, versions).and_then(|recipe| {
-        fs::create_dir_all("bpf-host/object")
-            .and_then(|()| fs::write(KEPT, &built))
-            .map_err(|error| format!("cannot write {KEPT}: {error}"))?;
+        write(KEPT, &built)?;
         recipe.write()
     });
     match kept {
@@ -105,18 +127,20 @@ fn keep_it(step: &mut Step) {
     }
 }
 
-/// Builds the object and leaves it below target/; says with what.
-fn build_it(step: &mut Step) -> Option<(Vec<u8>, Versions)> {
+/// Builds the objects and leaves them below target/; says with what.
+fn build_it(step: &mut Step) -> Option<(Objects, Versions)> {
     let compiler = Compiler::find()?;
     let built = Versions::of(compiler).and_then(|versions| Ok((build(step, compiler)?, versions)));
     let written = built.and_then(|built| {
-        fs::write(BUILT, &built.0).map_err(|error| format!("cannot write {BUILT}: {error}"))?;
+        write(BUILT, &built.0)?;
         Ok(built)
     });
     match written {
-        Ok((object, versions)) => {
-            println!("{BUILT}: {} bytes, by {versions}", object.len());
-            Some((object, versions))
+        Ok((objects, versions)) => {
+            for (file, object) in &objects {
+                println!("{BUILT}/{file}: {} bytes, by {versions}", object.len());
+            }
+            Some((objects, versions))
         }
         Err(why) => {
             step.fail(why);

@@ -159,7 +159,11 @@ impl Arrival<'_> {
         if keeps_history && self.way == Way::Up {
             self.mark_past();
         }
-        let late = if keeps_history { maps::late(self.entry) } else { None };
+        let late = if keeps_history {
+            maps::late(self.entry)
+        } else {
+            None
+        };
         let now = maps::now();
         let carries = self.header.payload_len(N) != 0;
         let room = self.context.data() + FRAMING + HEADER_LEN + 4 * N <= self.context.data_end();

@@ -125,6 +125,21 @@ impl Framing {
         self.to_port = to.port.to_be_bytes();
     }
 
+    /// Writes a serial number where the Ethernet addresses will be.
+    #[inline(always)]
+    pub(crate) fn number(&mut self, serial: u64) {
+        let [a, b, c, d, e, f, g, h] = serial.to_ne_bytes();
+        self.mac_to = [a, b, c, d, e, f];
+        self.mac_from = [g, h, 0, 0, 0, 0];
+    }
+
+    /// The number that is there.
+    #[inline(always)]
+    pub(crate) fn serial(&self) -> u64 {
+        let [a, b, c, d, e, f] = self.mac_to;
+        u64::from_ne_bytes([a, b, c, d, e, f, self.mac_from[0], self.mac_from[1]])
+    }
+
     /// Of so many bytes of ours. No UDP checksum, which IPv4 allows: the header of ours has its own.
     #[inline(always)]
     pub(crate) fn measure(&mut self, len: usize) {

@@ -3,7 +3,7 @@
 use agg_core::wire::HEADER_LEN;
 use agg_core::{Counter, Nanos};
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_spin_lock};
-use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, HashMap, PerCpuArray};
+use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, HashMap, PerCpuArray, PerCpuHashMap};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::btf_map;
 use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, ROW_LANES, TALLIES};
@@ -15,6 +15,11 @@ static PORT: u16 = 0;
 /// The only address that is served, as four bytes in network order; zeros: all.
 #[unsafe(no_mangle)]
 static ADDRESS: u32 = 0;
+
+/// Whether replies are redirected to where the packet came from instead of sent back: a veth wakes its peer for what is
+/// sent back only if that has an XDP program, too (`veth_xdp_tx` of drivers/net/veth.c).
+#[unsafe(no_mangle)]
+static REDIRECT_REPLIES: u8 = 0;
 
 /// Whether the time is what map `CLOCK` holds: tests set it, to ask what happens at a given moment.
 #[unsafe(no_mangle)]
@@ -55,6 +60,27 @@ static DECISION: PerCpuArray<Decision, 1> = PerCpuArray::new();
 /// Where each job's results go.
 #[btf_map]
 static BROADCAST: ArrayOfMaps<DevMap<{ agg_core::MAX_MEMBERS }>, MAX_JOBS> = ArrayOfMaps::new();
+
+/// Whose turn it is at each device that clones leave by.
+#[btf_map]
+static TURNS: PerCpuHashMap<u32, Turn, MAX_DEVICES> = PerCpuHashMap::new();
+
+/// Packets that this CPU has sent to all members.
+#[btf_map]
+static SERIAL: PerCpuArray<u64, 1> = PerCpuArray::new();
+
+/// Devices that clones leave by.
+const MAX_DEVICES: usize = 256;
+
+/// Which clone of a packet the last one was that left by a device.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Turn {
+    /// The packet's.
+    pub(crate) serial: u64,
+    /// The member whose number comes after it.
+    pub(crate) next: u64,
+}
 
 /// [`bpf_layout::HeadEntry`] as the kernel must see it: it finds the lock by its type.
 #[repr(C)]
@@ -112,6 +138,11 @@ pub(crate) fn now() -> Nanos {
     unsafe { bpf_ktime_get_ns() }
 }
 
+pub(crate) fn redirects_replies() -> bool {
+    // SAFETY: as for the port.
+    unsafe { core::ptr::read_volatile(&raw const REDIRECT_REPLIES) != 0 }
+}
+
 /// A running job.
 #[inline(always)]
 pub(crate) fn job(key: u64) -> Option<&'static JobEntry> {
@@ -161,6 +192,28 @@ pub(crate) fn decision() -> Option<&'static mut Decision> {
 #[inline(always)]
 pub(crate) fn broadcast(job: u32) -> Option<&'static DevMap<{ agg_core::MAX_MEMBERS }>> {
     BROADCAST.get(job)
+}
+
+/// The turn at a device.
+#[inline(always)]
+pub(crate) fn turn(device: u32) -> Option<&'static mut Turn> {
+    if TURNS.get_ptr_mut(device).is_none() {
+        // Serial numbers begin at 1.
+        let _ = TURNS.insert(device, Turn { serial: 0, next: 0 }, 0);
+    }
+    // SAFETY: this CPU's own, and a run is not interrupted by another on its CPU. Entries are never removed.
+    TURNS.get_ptr_mut(device).map(|turn| unsafe { &mut *turn })
+}
+
+/// A number that no other packet to all members has had on this CPU.
+#[inline(always)]
+pub(crate) fn serial() -> Option<u64> {
+    let serial = SERIAL.get_ptr_mut(0)?;
+    // SAFETY: this CPU's own.
+    unsafe {
+        *serial = (*serial).wrapping_add(1);
+        Some(*serial)
+    }
 }
 
 #[inline(always)]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use bpf_layout::{LANES, mtu};
 
 use super::Finding;
-use crate::explain::VETH_NATIVE_MTU;
+use crate::explain;
 use crate::load::{Programs, load};
 use crate::memory::Memory;
 use crate::neighbours::Interface;
@@ -52,7 +52,7 @@ pub(super) fn chunks(has: u32) -> Vec<Finding> {
 /// Loads the program, and attaches it in either mode.
 pub(super) fn attach(interface: &Interface) -> Vec<Finding> {
     let memory = Memory::of(TRIAL_BYTES);
-    let mut programs = match load(&memory, Ipv4Addr::UNSPECIFIED, TRIAL_PORT) {
+    let mut programs = match load(&memory, Ipv4Addr::UNSPECIFIED, TRIAL_PORT, false) {
         Ok((programs, _)) => programs,
         Err(error) => return vec![Finding::bad(error.to_string())],
     };
@@ -94,14 +94,12 @@ fn modes(interface: &Interface, native: &Result<(), String>, generic: &Result<()
         }
         (Err(reason), Err(_)) => findings.push(Finding::bad(format!("generic mode does not work: {reason}"))),
     }
-    if native.is_ok() && interface.driver == "veth" {
-        findings.push(Finding::note(format!(
-            "{} is a veth: in native mode what it sends is lost, silently, unless its peer takes frames from XDP. From here \
-             that cannot be seen. At the peer: `ethtool -K PEER gro on`, or attach any XDP program. Its MTU, and the \
-             peer's, can be up to {VETH_NATIVE_MTU}",
-            interface.name
-        )));
-    }
+    let works = [(native, Mode::Native), (generic, Mode::Generic)];
+    let advice = works.into_iter().filter(|(tried, _)| tried.is_ok());
+    findings.extend(advice.filter_map(|(_, mode)| {
+        let advice = explain::advice(interface, mode)?;
+        Some(Finding::note(format!("in {mode} mode {advice}")))
+    }));
     findings
 }
 
@@ -154,8 +152,8 @@ mod tests {
                 .map(|line| line[..4].trim().to_owned());
             marks.collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(marks(Ok(()), Ok(())), "ok note", "what a veth needs");
-        assert_eq!(marks(Err("a"), Ok(())), "note ok");
+        assert_eq!(marks(Ok(()), Ok(())), "ok note note", "what a veth needs");
+        assert_eq!(marks(Err("a"), Ok(())), "note ok note");
         assert_eq!(marks(Err("a"), Err("b")), "NO NO");
     }
 }

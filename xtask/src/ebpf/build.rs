@@ -7,14 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::toolchain::Compiler;
-use super::{object, stage};
+use super::{OBJECTS, Objects, object, stage};
 use crate::needs::{find, path_behind};
 use crate::step::Step;
 
 const TARGET: &str = "bpfel-unknown-none";
 
-/// What cargo makes, seen from the workspace.
-const OUTPUT: &str = "target/ebpf/build/bpfel-unknown-none/release/tributary-xdp";
+/// Where cargo leaves what it makes, seen from the workspace.
+const OUTPUT: &str = "target/ebpf/build/bpfel-unknown-none/release";
 
 /// For the compiler. The program looks at no CPU registers, so the machine's architecture is only a name that the
 /// crate aya-ebpf asks for. BTF, which describes maps and locks to the kernel, is made of debug information.
@@ -26,13 +26,15 @@ const FLAGS: &[&str] = &[
     "-Clink-arg=--btf",
     // Headers behind Ethernet are not aligned, and the kernel allows such reads where the machine does.
     "-Clink-arg=--cpu-features=+allows-misaligned-mem-access",
+    // The kernel translates instruction by instruction, and LLVM by itself unrolls nothing for it.
+    "-Clink-arg=--llvm-args=-unroll-count=8",
 ];
 
 /// Only these crates may use what is unstable.
 const UNSTABLE: &str = "aya_ebpf";
 
-/// Builds it; the error says what failed.
-pub(super) fn build(step: &Step, compiler: Compiler) -> Result<Vec<u8>, String> {
+/// Builds the objects; the error says what failed.
+pub(super) fn build(step: &Step, compiler: Compiler) -> Result<Objects, String> {
     stage::write()?;
     let stage =
         fs::canonicalize(stage::STAGE).map_err(|error| format!("cannot find {}: {error}", stage::STAGE))?;
@@ -57,11 +59,20 @@ pub(super) fn build(step: &Step, compiler: Compiler) -> Result<Vec<u8>, String> 
     if !finished.is_ok() {
         return Err("the XDP program does not build; see above".into());
     }
-    let linked = fs::read(OUTPUT).map_err(|error| format!("cannot read {OUTPUT}: {error}"))?;
-    let object = object::strip(&linked)?;
+    let objects = OBJECTS.iter().map(|(program, file)| {
+        let output = format!("{OUTPUT}/{program}");
+        let linked = fs::read(&output).map_err(|error| format!("cannot read {output}: {error}"))?;
+        Ok(((*file).to_owned(), clean(&linked, &names)?))
+    });
+    objects.collect()
+}
+
+/// An object without what depends on the machine.
+fn clean(linked: &[u8], names: &[Name]) -> Result<Vec<u8>, String> {
+    let object = object::strip(linked)?;
     match names.iter().find(|name| object::holds(&object, &name.path)) {
         Some(name) => Err(format!(
-            "the XDP object holds the path {}, which is this machine's; see {}",
+            "an XDP object holds the path {}, which is this machine's; see {}",
             name.path,
             file!()
         )),

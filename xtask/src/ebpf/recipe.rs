@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::toolchain::Versions;
-use super::{KEPT, REMEDY, stage};
+use super::{KEPT, OBJECTS, Objects, REMEDY, kept, stage};
 
 const FILE: &str = "bpf-host/object/recipe.toml";
 
 const HEADER: &str = "\
-# What tributary-xdp.o was built with and from; written by `cargo xtask ebpf --keep`, checked by `cargo xtask test`.
+# What these objects were built with and from; written by `cargo xtask ebpf --keep`, checked by `cargo xtask test`.
 # The sha256 sums are those of the files. Of the workspace's Cargo.toml only what these packages inherit counts.
 
 ";
@@ -20,17 +20,20 @@ const HEADER: &str = "\
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Recipe {
-    /// The sum of the object itself.
-    object: String,
     pub(super) toolchain: Versions,
+    /// The sums of the objects themselves.
+    objects: BTreeMap<String, String>,
     sources: BTreeMap<String, String>,
 }
 
 impl Recipe {
-    /// The recipe of an object that was built just now.
-    pub(super) fn of(object: &[u8], toolchain: Versions) -> Result<Self, String> {
+    /// The recipe of objects that were built just now.
+    pub(super) fn of(objects: &Objects, toolchain: Versions) -> Result<Self, String> {
         Ok(Self {
-            object: sum(object),
+            objects: objects
+                .iter()
+                .map(|(file, object)| (file.clone(), sum(object)))
+                .collect(),
             toolchain,
             sources: sources()?,
         })
@@ -50,16 +53,19 @@ impl Recipe {
 
     /// Whether object and sources are those that it names.
     pub(super) fn check(&self) -> Result<(), String> {
-        let kept = fs::read(KEPT).map_err(|error| format!("cannot read {KEPT}: {error}; {REMEDY}"))?;
-        if sum(&kept) != self.object {
-            return Err(format!("{KEPT} is not the object that {FILE} is about; {REMEDY}"));
+        for (_, file) in OBJECTS {
+            if self.objects.get(*file) != Some(&sum(&kept(file)?)) {
+                return Err(format!(
+                    "{KEPT}/{file} is not the object that {FILE} is about; {REMEDY}"
+                ));
+            }
         }
         let changed = changed(&self.sources, &sources()?);
         if changed.is_empty() {
             return Ok(());
         }
         Err(format!(
-            "{KEPT} is older than its source: {} changed; {REMEDY}",
+            "{KEPT} is older than its sources: {} changed; {REMEDY}",
             changed.join(", ")
         ))
     }
