@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! Two CPUs that merge into the same slots at once: no lane is wrong, and no bit is lost.
 
 mod affinity;
@@ -156,4 +153,3 @@ fn two_cpus_under_a_quorum_lose_nobody_who_has_moved_on() {
     };
     run(&job(Lanes::L256, policy, 4), Share::Halves);
 }
->>>>>>> 87a99bda17cfabcf2a2416a80abca076e604c61c

@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! What the verifier says of each program: how much work it has with it, and how much it writes.
 //!
 //! The ceilings are about twice of what was seen on Linux 6.18, so that growth shows long before a kernel refuses a program: the
@@ -90,4 +87,3 @@ fn the_verifier_has_no_more_work_with_a_program_than_it_may() {
     }
     assert!(above.is_empty(), "grown above their ceilings: {above:?}");
 }
->>>>>>> 87a99bda17cfabcf2a2416a80abca076e604c61c
