@@ -103,6 +103,8 @@ pub(crate) struct Decision {
     /// Whether the slot's values are to be sent.
     pub(crate) values: u32,
     pub(crate) counter: u32,
+    /// The values that are to be sent, added up as their UDP checksum needs it.
+    pub(crate) sum: u64,
     /// The header of what is to be sent.
     pub(crate) header: [u8; HEADER_LEN],
 }
