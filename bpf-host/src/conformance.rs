@@ -4,6 +4,7 @@
 //! Packets go through the kernel by `BPF_PROG_TEST_RUN`, which runs the loaded program over a frame as an interface would,
 //! and gives back what it made of it. The clock is the test's, so that times are compared, too.
 
+mod affinity;
 mod frames;
 mod kernel;
 mod pair;
@@ -14,5 +15,6 @@ mod values;
 mod golden_traces;
 mod others;
 mod random_sequences;
+mod relayed;
 mod two_cpus;
 mod verifier;

@@ -25,7 +25,7 @@ pub(crate) static OBJECT: &[u8] =
 pub(crate) const PROGRAM: &str = "tributary";
 
 /// The program that addresses what goes to all members, where it leaves.
-const DELIVER: &str = "deliver";
+pub(crate) const DELIVER: &str = "deliver";
 
 /// The programs in the kernel.
 pub(crate) struct Programs(Ebpf);

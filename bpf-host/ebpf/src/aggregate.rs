@@ -172,8 +172,14 @@ impl Arrival<'_> {
         let enough = unsafe {
             let values = &mut *row.cast::<i32>().add(lane).cast::<[i32; N]>();
             bpf_spin_lock(&raw mut (*locked).lock);
+            if !room {
+                decision.before = (*locked).head;
+            }
             self.decide(head_of(locked), now, late, decision);
             let sends = forgotten(&decision.values) != 0;
+            if sends && !room {
+                (*locked).head = decision.before;
+            }
             if room {
                 let merge = forgotten(&decision.merge);
                 move_values::<N>(self.context, values, carries, merge, sends, &mut decision.sum);
@@ -182,7 +188,7 @@ impl Arrival<'_> {
             room || !sends
         };
         if !enough {
-            // What the core decides without values moved, it decides again: a result that is asked for once more.
+            // It comes again in a frame that has room, and finds the slot as this one did: an answer is not silenced by itself.
             maps::tally(Tally::Relayed.index());
             return XDP_PASS;
         }

@@ -107,6 +107,8 @@ pub(crate) struct Decision {
     pub(crate) sum: u64,
     /// The header of what is to be sent.
     pub(crate) header: [u8; HEADER_LEN],
+    /// The slot's head as it was before.
+    pub(crate) before: [u64; 8],
 }
 
 /// A number in a map's memory, of which neither the compiler nor the verifier knows what it is.

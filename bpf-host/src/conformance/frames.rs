@@ -48,11 +48,14 @@ pub(super) fn padded(source: SocketAddrV4, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// The interfaces that members are reached by, in turn.
+pub(super) const INTERFACES: u32 = 2;
+
 /// How frames get to somebody: no two routes have anything in common but the interface.
 pub(super) fn route(job: u32, who: u32) -> Route {
     let (job, who) = (job as u8, who as u8);
     Route {
-        interface: 1,
+        interface: 1 + u32::from(who) % INTERFACES,
         to: [2, 1, job, who, 0, 1],
         from: [2, 2, job, who, 0, 2],
         source: [10, 99, job, who],
@@ -61,11 +64,10 @@ pub(super) fn route(job: u32, who: u32) -> Route {
     }
 }
 
-/// A frame of the program's: nothing behind the packet, no UDP checksum.
+/// A frame of the program's: nothing behind the packet.
 fn sent(from: SocketAddrV4, to: SocketAddrV4, packet: &[u8]) -> Vec<u8> {
     let mut frame = frame::write(from, to, 0, packet);
     frame.truncate(FRAMING + packet.len());
-    frame[UDP_SUM].fill(0);
     frame
 }
 
@@ -83,14 +85,29 @@ pub(super) fn routed(route: &Route, to: SocketAddrV4, packet: &[u8]) -> Vec<u8> 
     frame
 }
 
-/// What is to be cloned for every member, addressed as it came; the clones get the checksum.
-pub(super) fn for_all(source: SocketAddrV4, packet: &[u8]) -> Vec<u8> {
-    without_ip_sum(&sent(source, AGGREGATOR, packet))
+/// What is to be cloned for every member, addressed as it came. A number is where the Ethernet addresses will be, and the clones
+/// get the checksums.
+pub(super) fn for_all(source: SocketAddrV4, packet: &[u8], number: u64) -> Vec<u8> {
+    let mut frame = without_sums(&sent(source, AGGREGATOR, packet));
+    frame[..8].copy_from_slice(&number.to_ne_bytes());
+    frame[8..12].fill(0);
+    frame
+}
+
+/// The number of such a frame.
+pub(super) fn number(frame: &[u8]) -> u64 {
+    u64::from_ne_bytes(*frame.first_chunk().expect("a frame"))
 }
 
 /// For what is compared with [`for_all`].
-pub(super) fn without_ip_sum(frame: &[u8]) -> Vec<u8> {
+pub(super) fn without_sums(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[IP_SUM].fill(0);
+    frame[UDP_SUM].fill(0);
     frame
+}
+
+/// To which address a frame goes.
+pub(super) fn target(frame: &[u8]) -> Ipv4Addr {
+    Ipv4Addr::new(frame[30], frame[31], frame[32], frame[33])
 }

@@ -1,24 +1,25 @@
 //! The program in the kernel, driven as the host drives it, with a clock that the test sets.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 
 use agg_core::slot::{Head, NO_FRAME};
 use agg_core::{Abort, Counter, Job, JobConfig, MAX_MEMBERS, Member};
+use agg_model::vectors::trace::AGGREGATOR;
 use agg_model::{ModelSend, To};
 use aya::Ebpf;
 use aya::maps::{Array, Map, MapData, MapError};
 use aya::programs::xdp::Xdp;
 use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, Tally, member_index};
 
+use super::affinity::{cpus, stay_on};
 use super::frames;
-use super::programs::{
-    MEMBER_PROGRAM, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX, program, programs, run,
-};
+use super::programs::{Constants, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX, program, programs, run};
 use super::raw::{self, Raw};
 use super::values::Values;
-use crate::load::PROGRAM;
+use crate::load::{DELIVER, PROGRAM};
 use crate::maps::{KernelMaps, Maps};
 use crate::memory::{Memory, Place};
 
@@ -28,7 +29,6 @@ const PARENT: u32 = 200;
 /// The loaded program and its jobs.
 pub(super) struct Kernel {
     programs: Ebpf,
-    raw: Raw,
     maps: KernelMaps,
     clock: Array<MapData, u64>,
     late: Array<MapData, u64>,
@@ -37,8 +37,11 @@ pub(super) struct Kernel {
     jobs: HashMap<u64, Placed>,
     /// What had been counted when it was last reset.
     before: Vec<u64>,
-    /// The programs that address the clones, loaded so that they can be run here.
+    /// The program that addresses the clones, as it runs at each interface.
     deliver: Vec<OwnedFd>,
+    redirects_replies: bool,
+    /// The number of the last frame for all members.
+    number: Cell<u64>,
 }
 
 /// A running job.
@@ -52,17 +55,26 @@ pub(super) struct Placed {
 impl Kernel {
     /// Loads the program, with a clock that is to be set, and with so much memory.
     pub(super) fn load(bytes: u64) -> Self {
+        Self::load_at(bytes, false)
+    }
+
+    /// The same, for a veth or not.
+    pub(super) fn load_at(bytes: u64, redirects_replies: bool) -> Self {
         let memory = Memory::of(bytes);
-        let mut programs = programs(&memory, 1);
-        let deliver = (0..MAX_MEMBERS).map(|member| {
-            let program: &Xdp = program(&programs, &format!("{MEMBER_PROGRAM}{member}"));
-            program
-                .fd()
-                .and_then(|fd| Ok(fd.try_clone()?))
-                .expect("its descriptor")
-        });
-        let deliver = deliver.collect();
+        // Turns are a CPU's own.
+        stay_on(cpus()[0]);
+        let constants = Constants {
+            test_clock: true,
+            redirect_replies: redirects_replies,
+        };
+        let mut programs = programs(&memory, constants);
+        let deliver = program(&programs, DELIVER)
+            .fd()
+            .and_then(|fd| Ok(fd.try_clone()?));
         let raw = Raw::over(&programs);
+        let interfaces = 1..=frames::INTERFACES as i32;
+        let at_interfaces = interfaces.map(|interface| raw.load_at_device(DELIVER, interface));
+        let at_interfaces = at_interfaces.collect();
         let late = again(programs.map("LATE").expect("it has that map"));
         let mut take = |name: &str| {
             let missing = || MapError::InvalidName {
@@ -75,7 +87,7 @@ impl Kernel {
         };
         let values = Values::map(values.fd().as_fd(), memory.rows()).expect("it can be mapped");
         let clock = take("CLOCK").and_then(Array::try_from).expect("the test's clock");
-        let mut maps = KernelMaps::take(&mut take, deliver).expect("the maps");
+        let mut maps = KernelMaps::take(&mut take, deliver.expect("its descriptor")).expect("the maps");
         for job in 0..MAX_JOBS as u32 {
             // Nothing is sent in a test run: any interface will do.
             maps.set_broadcast(job, &[1; MAX_MEMBERS]).expect("a device map");
@@ -83,7 +95,6 @@ impl Kernel {
         let before = maps.counters().expect("counters");
         Self {
             programs,
-            raw,
             maps,
             clock,
             late,
@@ -91,7 +102,9 @@ impl Kernel {
             memory,
             jobs: HashMap::new(),
             before,
-            deliver: Vec::new(),
+            deliver: at_interfaces,
+            redirects_replies,
+            number: Cell::new(0),
         }
     }
 
@@ -204,14 +217,20 @@ impl Kernel {
         let packet = run.frame.get(bpf_layout::FRAMING..).expect("a frame of ours");
         let key = || u64::from_le_bytes(packet[8..16].try_into().expect("8 bytes"));
         let to = match run.verdict {
-            XDP_TX => {
+            XDP_TX if !self.redirects_replies => {
                 assert_eq!(run.frame, frames::reply(source, packet), "a reply");
                 To::Sender
             }
-            XDP_REDIRECT if run.frame[..6] == frames::bare(source, &[])[..6] => {
-                let expected = frames::for_all(source, packet);
-                assert_eq!(frames::without_ip_sum(&run.frame), expected, "for all members");
+            XDP_REDIRECT if frames::target(&run.frame) == *AGGREGATOR.ip() => {
+                let number = frames::number(&run.frame);
+                assert!(number > self.number.replace(number), "a number of its own");
+                let expected = frames::for_all(source, packet, number);
+                assert_eq!(frames::without_sums(&run.frame), expected, "for all members");
                 To::Members(key())
+            }
+            XDP_REDIRECT if self.redirects_replies && !is_up(packet) => {
+                assert_eq!(run.frame, frames::reply(source, packet), "a reply");
+                To::Sender
             }
             XDP_REDIRECT => {
                 let placed = &self.jobs[&key()];
@@ -230,27 +249,25 @@ impl Kernel {
         Some(ModelSend { to, bytes })
     }
 
-    /// Has one member's clone of a frame for all addressed, and looks at it.
-    pub(super) fn deliver(&mut self, key: u64, member: usize, frame: &[u8]) {
-        if self.deliver.is_empty() {
-            let load = |member| self.raw.load(&format!("{MEMBER_PROGRAM}{member}"));
-            self.deliver = (0..MAX_MEMBERS).map(load).collect();
-        }
-        let (verdict, clone) = raw::run(&self.deliver[member], frame).expect("it runs");
-        let Some(receiver) = self.jobs.get(&key).and_then(|placed| placed.members.get(member)) else {
-            assert_eq!(verdict, XDP_DROP, "for a member that there is not");
-            return;
-        };
-        let route = frames::route(self.jobs[&key].entry.index, member as u32);
-        let to = frames::of_endpoint(&receiver.source);
+    /// Has each member's clone of a frame for all addressed, in the order in which the kernel makes them, and looks at them.
+    pub(super) fn deliver(&self, key: u64, frame: &[u8]) {
+        let placed = &self.jobs[&key];
         let packet = &frame[bpf_layout::FRAMING..];
-        assert_eq!(verdict, XDP_PASS);
-        assert_eq!(clone, frames::routed(&route, to, packet), "for member {member}");
+        for (number, member) in (0..).zip(&placed.members) {
+            let route = frames::route(placed.entry.index, number);
+            let to = frames::of_endpoint(&member.source);
+            let clone = self.deliver_at(route.interface, frame);
+            let expected = (XDP_PASS, frames::routed(&route, to, packet));
+            assert_eq!(clone, expected, "for member {number}");
+        }
+        for interface in 1..=frames::INTERFACES {
+            let (verdict, _) = self.deliver_at(interface, frame);
+            assert_eq!(verdict, XDP_DROP, "for a member that there is not");
+        }
     }
 
-    /// How many members a job has.
-    pub(super) fn members(&self, key: u64) -> usize {
-        self.jobs.get(&key).map_or(0, |placed| placed.members.len())
+    fn deliver_at(&self, interface: u32, frame: &[u8]) -> (u32, Vec<u8>) {
+        raw::run(&self.deliver[interface as usize - 1], frame).expect("it runs")
     }
 
     /// How often something was counted since the last reset.
@@ -324,6 +341,11 @@ fn rows(placed: &Placed) -> impl Iterator<Item = (usize, usize)> {
     let all = placed.place.heads.len();
     let rows = placed.place.rows.clone().enumerate();
     rows.map(move |(number, row)| (row, lanes * chunks.min(all - number * chunks)))
+}
+
+/// Whether a packet is for a parent, by its flags.
+fn is_up(packet: &[u8]) -> bool {
+    packet[4] & 1 != 0
 }
 
 /// Another handle of an array.

@@ -22,8 +22,6 @@ pub(super) struct Pair<'k> {
     relayed: u64,
     /// The same in earlier starts.
     relayed_earlier: u64,
-    /// Whether each clone of what goes to all is looked at, not only one.
-    thorough: bool,
 }
 
 impl<'k> Pair<'k> {
@@ -38,14 +36,7 @@ impl<'k> Pair<'k> {
             packets: 0,
             relayed: 0,
             relayed_earlier: 0,
-            thorough: false,
         }
-    }
-
-    /// From now on the clone of every member is looked at.
-    pub(super) fn thorough(mut self) -> Self {
-        self.thorough = true;
-        self
     }
 
     /// How many packets it has had.
@@ -86,15 +77,7 @@ impl<'k> Pair<'k> {
             to: To::Members(key), ..
         }) = sent
         {
-            let members = self.kernel.members(key);
-            let (first, count) = if self.thorough {
-                (0, members + 1)
-            } else {
-                (self.packets as usize % members, 1)
-            };
-            for member in first..first + count {
-                self.kernel.deliver(key, member, &run.frame);
-            }
+            self.kernel.deliver(key, &run.frame);
         }
         sent
     }

@@ -16,11 +16,17 @@ pub(super) const XDP_PASS: u32 = 2;
 pub(super) const XDP_TX: u32 = 3;
 pub(super) const XDP_REDIRECT: u32 = 4;
 
-/// What the names of the programs begin with that address the clones, before the member's number.
-pub(super) const MEMBER_PROGRAM: &str = "deliver_";
+/// What the loader's constants say.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Constants {
+    /// The clock is the test's.
+    pub(super) test_clock: bool,
+    /// Replies are redirected, as at a veth.
+    pub(super) redirect_replies: bool,
+}
 
-/// Loads all programs, for packets to the golden traces' aggregator; whether the clock is to be set.
-pub(super) fn programs(memory: &Memory, test_clock: u8) -> Ebpf {
+/// Loads all programs, for packets to the golden traces' aggregator.
+pub(super) fn programs(memory: &Memory, constants: Constants) -> Ebpf {
     explain::lift_memory_limit();
     let address = u32::from_ne_bytes(AGGREGATOR.ip().octets());
     let mut programs = EbpfLoader::new()
@@ -28,7 +34,8 @@ pub(super) fn programs(memory: &Memory, test_clock: u8) -> Ebpf {
         .map_max_entries("VALUES", memory.rows() as u32)
         .override_global("PORT", &AGGREGATOR.port(), true)
         .override_global("ADDRESS", &address, true)
-        .override_global("TEST_CLOCK", &test_clock, true)
+        .override_global("TEST_CLOCK", &u8::from(constants.test_clock), true)
+        .override_global("REDIRECT_REPLIES", &u8::from(constants.redirect_replies), true)
         .load(OBJECT)
         .unwrap_or_else(|error| panic!("{}", explain::loading(&error)));
     for (name, program) in programs.programs_mut() {

@@ -1,5 +1,5 @@
 //! Programs of the object, loaded by the bare system call over the maps of those that are loaded already: it tells what the
-//! verifier says, and the kernel runs a program over a test's frame that is for device maps only otherwise.
+//! verifier says, and what is for device maps can be made fit for a test run, too.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData};
-use aya_obj::Object;
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_type};
+use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type};
+use aya_obj::{Object, ProgramSection};
 
 use crate::load::OBJECT;
 
@@ -28,6 +28,12 @@ pub(super) struct Verified {
 /// What the verifier is to say: BPF_LOG_LEVEL2, BPF_LOG_STATS of include/linux/bpf_verifier.h.
 pub(super) const EVERYTHING: u32 = 2 | 4;
 pub(super) const STATISTICS: u32 = 4;
+
+/// BPF_LDX | BPF_MEM | BPF_W, and BPF_ALU | BPF_MOV | BPF_K.
+const LOAD_WORD: u8 = 0x61;
+const MOVE_NUMBER: u8 = 0xb4;
+/// Where `struct xdp_md` has it.
+const EGRESS_IFINDEX: i16 = 20;
 
 impl Raw {
     pub(super) fn over(loaded: &Ebpf) -> Self {
@@ -51,23 +57,44 @@ impl Raw {
         names
     }
 
-    /// Loads a program for interfaces, whatever it is for.
-    pub(super) fn load(&self, name: &str) -> OwnedFd {
-        let verified = self.verify(name, STATISTICS, 1 << 16);
+    /// Loads a program of device maps as if it were one for interfaces, for the kernel runs only those over a test's frame. By
+    /// which device the frame leaves, which no other may ask, is a constant then; all else is as it is.
+    pub(super) fn load_at_device(&self, name: &str, device: i32) -> OwnedFd {
+        let mut instructions = self.instructions(name).to_vec();
+        let load = instructions
+            .iter_mut()
+            .find(|instruction| (instruction.code, instruction.off) == (LOAD_WORD, EGRESS_IFINDEX));
+        // If it were another's, the verifier would refuse the one that is left.
+        let load = load.expect("it asks for its device");
+        (load.code, load.off, load.imm) = (MOVE_NUMBER, 0, device);
+        load.set_src_reg(0);
+        let verified = self.load(name, &instructions, 0, STATISTICS, 1 << 16);
         let program = verified.program;
         program.unwrap_or_else(|error| panic!("{name}: {error}: {}", verified.log))
     }
 
-    /// The same, with room for a log of this level.
+    fn instructions(&self, name: &str) -> &[bpf_insn] {
+        &self.0.functions[&self.0.programs[name].function_key()].instructions
+    }
+
+    /// Loads a program with room for a log of this level.
     pub(super) fn verify(&self, name: &str, level: u32, room: usize) -> Verified {
+        let kind = match &self.0.programs[name].section {
+            ProgramSection::Xdp { attach_type, .. } => bpf_attach_type::from(*attach_type) as u32,
+            other => panic!("{name} is of {other:?}"),
+        };
+        self.load(name, self.instructions(name), kind, level, room)
+    }
+
+    fn load(&self, name: &str, instructions: &[bpf_insn], kind: u32, level: u32, room: usize) -> Verified {
         let program = &self.0.programs[name];
-        let instructions = &self.0.functions[&program.function_key()].instructions;
         let mut log = vec![0_u8; room];
         // SAFETY: zeros are valid for a union of numbers, as the system call wants it.
         let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
         // SAFETY: the part of the union that BPF_PROG_LOAD is about; numbers only.
         let load = unsafe { &mut attr.__bindgen_anon_3 };
         load.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
+        load.expected_attach_type = kind;
         load.insn_cnt = instructions.len() as u32;
         load.insns = instructions.as_ptr() as u64;
         load.license = program.license.as_ptr() as u64;
@@ -132,7 +159,8 @@ fn fd(map: &Map) -> RawFd {
         | Map::ArrayOfMaps(data)
         | Map::DevMap(data)
         | Map::HashMap(data)
-        | Map::PerCpuArray(data) => data,
+        | Map::PerCpuArray(data)
+        | Map::PerCpuHashMap(data) => data,
         other => panic!("a map of a kind that the program does not have: {other:?}"),
     };
     data.fd().as_fd().as_raw_fd()

@@ -1,13 +1,12 @@
 //! Two CPUs that merge into the same slots at once: no lane is wrong, and no bit is lost.
 
-mod affinity;
 mod scene;
 
 use agg_core::wire::HEADER_LEN;
 use agg_core::{Counter, Endpoint, Epoch, JobConfig, Lanes, MAX_MEMBERS, Member, MemberSet, Policy, Round};
 
-use self::affinity::{cpus, stay_on};
 use self::scene::{Scene, Share};
+use super::affinity::{cpus, stay_on};
 use super::frames;
 use super::kernel::Kernel;
 
