@@ -26,10 +26,8 @@ pub fn deliver(context: XdpContext) -> u32 {
     let Some(serial) = front.framing.take_number() else {
         return XDP_PASS;
     };
-    let Ok(header) = Header::parse(&front.header) else {
-        return XDP_DROP;
-    };
-    let (Some(job), Some(turn)) = (maps::job(header.key), maps::turn(device)) else {
+    let key = Header::key_in(&front.header);
+    let (Some(job), Some(turn)) = (maps::job(key), maps::turn(device)) else {
         return XDP_DROP;
     };
     if turn.serial != serial {
