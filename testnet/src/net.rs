@@ -95,8 +95,11 @@ impl Net {
         bring_up(&above, &port)?;
         bring_up(&host, INTERFACE)?;
         if link.xdp {
-            // Receive offload makes a veth poll, whether anything is merged or not.
-            iproute::ip(&format!("netns exec {above} ethtool -K {port} gro on"))?;
+            // Receive offload makes a veth poll. With the second it joins frames into trains, which otherwise only a receiver
+            // does whose driver can: what user space sends here stays joined all the way, too.
+            iproute::ip(&format!(
+                "netns exec {above} ethtool -K {port} gro on rx-udp-gro-forwarding on"
+            ))?;
         }
         // A queue acts on what leaves an interface, so each direction has its own. A switch drops what does not fit; a
         // host's own queue pushes back on its sockets, so it holds more than their send buffers.

@@ -42,6 +42,8 @@ const _: () = assert!(size_of::<Framing>() == FRAMING && align_of::<Front>() == 
 
 const IPV4: [u8; 2] = [8, 0];
 const UDP: u8 = 17;
+/// The IP identification of frames that are to be addressed yet.
+const NUMBERED: [u8; 2] = [0, 1];
 /// Version 4, and a header of five words: no options.
 const PLAIN: u8 = 0x45;
 
@@ -125,19 +127,34 @@ impl Framing {
         self.to_port = to.port.to_be_bytes();
     }
 
-    /// Writes a serial number where the Ethernet addresses will be.
+    /// Marks a frame to be addressed where it leaves: a serial number where the Ethernet addresses will be, and an IP
+    /// identification, which no frame of ours has that is addressed.
     #[inline(always)]
     pub(crate) fn number(&mut self, serial: u64) {
         let [a, b, c, d, e, f, g, h] = serial.to_ne_bytes();
         self.mac_to = [a, b, c, d, e, f];
         self.mac_from = [g, h, 0, 0, 0, 0];
+        self.id = NUMBERED;
     }
 
-    /// The number that is there.
+    /// The number that is there; it is taken off. `None`: the frame is addressed.
     #[inline(always)]
-    pub(crate) fn serial(&self) -> u64 {
+    pub(crate) fn take_number(&mut self) -> Option<u64> {
+        if self.id != NUMBERED {
+            return None;
+        }
+        self.id = [0; 2];
         let [a, b, c, d, e, f] = self.mac_to;
-        u64::from_ne_bytes([a, b, c, d, e, f, self.mac_from[0], self.mac_from[1]])
+        Some(u64::from_ne_bytes([
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            self.mac_from[0],
+            self.mac_from[1],
+        ]))
     }
 
     /// Of so many bytes of ours, which add up to `sum`.
