@@ -11,6 +11,8 @@ use bpf_layout::{FRAMING, MAX_FRAME, Route};
 /// The longest frame that the kernel's test run takes without fragments: a page without what lies before and behind a frame.
 pub(super) const LONGEST: usize = 4096 - 256 - 320;
 
+/// Where the IPv4 header has its identification.
+const IP_ID: std::ops::Range<usize> = 18..20;
 /// Where the IPv4 header has its checksum.
 const IP_SUM: std::ops::Range<usize> = 24..26;
 /// Where the UDP header has its checksum.
@@ -91,6 +93,8 @@ pub(super) fn for_all(source: SocketAddrV4, packet: &[u8], number: u64) -> Vec<u
     let mut frame = without_sums(&sent(source, AGGREGATOR, packet));
     frame[..8].copy_from_slice(&number.to_ne_bytes());
     frame[8..12].fill(0);
+    // What marks it as not addressed yet.
+    frame[IP_ID].copy_from_slice(&[0, 1]);
     frame
 }
 
