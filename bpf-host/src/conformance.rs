@@ -12,6 +12,7 @@ mod programs;
 mod raw;
 mod values;
 
+mod cost;
 mod golden_traces;
 mod others;
 mod random_sequences;
