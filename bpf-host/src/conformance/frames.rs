@@ -11,7 +11,9 @@ use bpf_layout::{FRAMING, MAX_FRAME, Route};
 /// The longest frame that the kernel's test run takes without fragments: a page without what lies before and behind a frame.
 pub(super) const LONGEST: usize = 4096 - 256 - 320;
 
-/// Where the IPv4 header has its checksum.
+/// Where the IPv4 header has its identification.
+const IP_ID: std::ops::Range<usize> = 18..20;
+/// Where it has its checksum.
 const IP_SUM: std::ops::Range<usize> = 24..26;
 /// Where the UDP header has its checksum.
 const UDP_SUM: std::ops::Range<usize> = 40..42;
@@ -85,12 +87,13 @@ pub(super) fn routed(route: &Route, to: SocketAddrV4, packet: &[u8]) -> Vec<u8> 
     frame
 }
 
-/// What is to be cloned for every member, addressed as it came. A number is where the Ethernet addresses will be, and the clones
-/// get the checksums.
+/// What is to be cloned for every member, addressed as it came, and marked so by its IP identification. A number is where the
+/// Ethernet addresses will be, and the clones get the checksums.
 pub(super) fn for_all(source: SocketAddrV4, packet: &[u8], number: u64) -> Vec<u8> {
     let mut frame = without_sums(&sent(source, AGGREGATOR, packet));
     frame[..8].copy_from_slice(&number.to_ne_bytes());
     frame[8..12].fill(0);
+    frame[IP_ID].copy_from_slice(&[0, 1]);
     frame
 }
 

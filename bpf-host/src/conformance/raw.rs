@@ -158,6 +158,7 @@ fn fd(map: &Map) -> RawFd {
         Map::Array(data)
         | Map::ArrayOfMaps(data)
         | Map::DevMap(data)
+        | Map::DevMapHash(data)
         | Map::HashMap(data)
         | Map::PerCpuArray(data)
         | Map::PerCpuHashMap(data) => data,
