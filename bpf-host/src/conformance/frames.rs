@@ -87,8 +87,8 @@ pub(super) fn routed(route: &Route, to: SocketAddrV4, packet: &[u8]) -> Vec<u8> 
     frame
 }
 
-/// What is to be cloned for every member, addressed as it came. A number is where the Ethernet addresses will be, and the clones
-/// get the checksums.
+/// What is to be cloned for every member, addressed as it came, and marked so by its IP identification. A number is where the
+/// Ethernet addresses will be, and the clones get the checksums.
 pub(super) fn for_all(source: SocketAddrV4, packet: &[u8], number: u64) -> Vec<u8> {
     let mut frame = without_sums(&sent(source, AGGREGATOR, packet));
     frame[..8].copy_from_slice(&number.to_ne_bytes());

@@ -23,8 +23,12 @@ use crate::load::{DELIVER, PROGRAM};
 use crate::maps::{KernelMaps, Maps};
 use crate::memory::{Memory, Place};
 
-/// Who a parent's route is for, beside the members' numbers.
+/// The number of the loopback interface.
+const LOOPBACK: u32 = 1;
+
+/// Who a parent's route is for, beside the members' numbers: somebody behind the loopback interface.
 const PARENT: u32 = 200;
+const _: () = assert!(1 + PARENT % frames::INTERFACES == LOOPBACK);
 
 /// The loaded program and its jobs.
 pub(super) struct Kernel {
@@ -88,9 +92,11 @@ impl Kernel {
         let values = Values::map(values.fd().as_fd(), memory.rows()).expect("it can be mapped");
         let clock = take("CLOCK").and_then(Array::try_from).expect("the test's clock");
         let mut maps = KernelMaps::take(&mut take, deliver.expect("its descriptor")).expect("the maps");
+        // Nothing is sent in a test run, which is one of the loopback interface: that will do.
+        maps.add_device(LOOPBACK).expect("a device");
         for job in 0..MAX_JOBS as u32 {
-            // Nothing is sent in a test run: any interface will do.
-            maps.set_broadcast(job, &[1; MAX_MEMBERS]).expect("a device map");
+            maps.set_broadcast(job, &[LOOPBACK; MAX_MEMBERS])
+                .expect("a device map");
         }
         let before = maps.counters().expect("counters");
         Self {
@@ -230,6 +236,7 @@ impl Kernel {
             }
             XDP_REDIRECT if self.redirects_replies && !is_up(packet) => {
                 assert_eq!(run.frame, frames::reply(source, packet), "a reply");
+                self.leave(&run.frame);
                 To::Sender
             }
             XDP_REDIRECT => {
@@ -241,6 +248,7 @@ impl Kernel {
                     frames::routed(&placed.entry.parent, to, packet),
                     "for the parent"
                 );
+                self.leave(&run.frame);
                 To::Parent(key())
             }
             other => panic!("verdict {other}"),
@@ -264,6 +272,11 @@ impl Kernel {
             let (verdict, _) = self.deliver_at(interface, frame);
             assert_eq!(verdict, XDP_DROP, "for a member that there is not");
         }
+    }
+
+    /// What is addressed leaves as it is.
+    fn leave(&self, frame: &[u8]) {
+        assert_eq!(self.deliver_at(LOOPBACK, frame), (XDP_PASS, frame.to_vec()));
     }
 
     fn deliver_at(&self, interface: u32, frame: &[u8]) -> (u32, Vec<u8>) {
