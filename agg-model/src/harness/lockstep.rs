@@ -86,7 +86,10 @@ impl Lockstep {
         let job = self.model.job(key)?;
         let (head, lane) = (self.model.first_head(key)?, self.model.first_lane(key)?);
         let (heads, values) = self.core.memory();
-        Some((&heads[head..head + job.heads()], &values[lane..lane + job.values()]))
+        Some((
+            &heads[head..head + job.heads()],
+            &values[lane..lane + job.values()],
+        ))
     }
 
     /// How often a counter was raised, in this and earlier starts.

@@ -22,7 +22,12 @@ fn left_out(trace: &Trace) -> Option<&'static str> {
         Event::Admit(line) => Some(&line.admit),
         _ => None,
     });
-    let spills = trace.setup.jobs.iter().chain(admitted).any(|job| job.frames.is_some());
+    let spills = trace
+        .setup
+        .jobs
+        .iter()
+        .chain(admitted)
+        .any(|job| job.frames.is_some());
     spills.then_some("this host has no store (R-SPILL)")
 }
 
@@ -33,7 +38,11 @@ fn widened(mut trace: Trace) -> Trace {
         return trace;
     }
     let lanes = |job: &mut JobLine| {
-        assert_eq!(job.lanes, TINY, "{}: all jobs have chunks of one size", trace.name);
+        assert_eq!(
+            job.lanes, TINY,
+            "{}: all jobs have chunks of one size",
+            trace.name
+        );
         job.lanes = WIDE;
     };
     let zeros = vec![0; 4 * usize::from(WIDE - TINY)];
@@ -43,7 +52,10 @@ fn widened(mut trace: Trace) -> Trace {
         }
     };
     trace.setup.jobs.iter_mut().for_each(lanes);
-    trace.datagrams.iter_mut().for_each(|datagram| widen(&mut datagram.payload));
+    trace
+        .datagrams
+        .iter_mut()
+        .for_each(|datagram| widen(&mut datagram.payload));
     for event in &mut trace.events {
         match event {
             Event::Admit(line) => lanes(&mut line.admit),
@@ -78,7 +90,12 @@ fn check(trace: &str, expected: &Expectation, got: &ModelVerdict) {
 /// A whole trace through the kernel, the core and the model; how many packets it has.
 fn play(kernel: &mut Kernel, trace: &Trace) -> u64 {
     println!("{}: {}", trace.name, trace.setup.about);
-    let jobs: Vec<ModelJob> = trace.setup.jobs.iter().map(|job| job.job(trace.setup.epoch)).collect();
+    let jobs: Vec<ModelJob> = trace
+        .setup
+        .jobs
+        .iter()
+        .map(|job| job.job(trace.setup.epoch))
+        .collect();
     let mut pair = Pair::new(kernel, &jobs).thorough();
     jobs.iter().for_each(|job| pair.admit(job));
     for event in &trace.events {
@@ -124,5 +141,8 @@ fn each_golden_trace_gives_the_same_in_the_kernel_as_in_user_space() {
         ["spill-evicted-result", "spill-put-and-recall", "spill-store-lost"],
         "no other trace may be left out"
     );
-    assert!(played >= 27 && packets >= 380, "{played} traces, {packets} packets");
+    assert!(
+        played >= 27 && packets >= 380,
+        "{played} traces, {packets} packets"
+    );
 }

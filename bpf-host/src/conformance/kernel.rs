@@ -167,7 +167,9 @@ impl Kernel {
                 record: member.into(),
                 route: frames::route(index, u32::from(number)),
             };
-            self.maps.set_member(member_index(index, number), &entry).expect("a member");
+            self.maps
+                .set_member(member_index(index, number), &entry)
+                .expect("a member");
         }
         self.maps.set_job(config.key, &entry).expect("the job");
         let members = config.members.to_vec();
@@ -283,18 +285,27 @@ impl Kernel {
     /// How often something was counted since the last reset.
     pub(super) fn counted(&self) -> Counted {
         let now = self.maps.counters().expect("counters");
-        Counted(now.iter().zip(&self.before).map(|(now, before)| now - before).collect())
+        Counted(
+            now.iter()
+                .zip(&self.before)
+                .map(|(now, before)| now - before)
+                .collect(),
+        )
     }
 
     /// Which members of a job are late.
     pub(super) fn late(&self, key: u64) -> u64 {
-        self.late.get(&self.jobs[&key].entry.index, 0).expect("who is late")
+        self.late
+            .get(&self.jobs[&key].entry.index, 0)
+            .expect("who is late")
     }
 
     /// The generations of a job. As the core has them: in a job without frames, it notes none, where zeros are here.
     pub(super) fn heads(&self, key: u64) -> Vec<Head> {
         let heads = self.jobs[&key].place.heads.clone();
-        heads.map(|index| without_frame(self.maps.head(index).expect("a slot"))).collect()
+        heads
+            .map(|index| without_frame(self.maps.head(index).expect("a slot")))
+            .collect()
     }
 
     /// The values of a job, one chunk behind the other.
@@ -364,7 +375,10 @@ fn load(programs: &mut Ebpf, name: &str) -> aya::programs::ProgramFd {
     program
         .load()
         .unwrap_or_else(|error| panic!("{name}: {}", explain::loading(&error)));
-    program.fd().and_then(|fd| Ok(fd.try_clone()?)).expect("its descriptor")
+    program
+        .fd()
+        .and_then(|fd| Ok(fd.try_clone()?))
+        .expect("its descriptor")
 }
 
 /// Another handle of an array.

@@ -101,14 +101,20 @@ impl<'k> Pair<'k> {
     fn compare_counters(&self) {
         let (core, kernel) = (self.lockstep.core().counters(), self.kernel.counted());
         for counter in Counter::ALL {
-            assert_eq!(kernel.of(*counter), core.get(*counter), "counter {}", counter.name());
+            assert_eq!(
+                kernel.of(*counter),
+                core.get(*counter),
+                "counter {}",
+                counter.name()
+            );
         }
         assert_eq!(kernel.tally(Tally::Relayed), self.relayed, "packets passed on");
         assert_eq!(kernel.tally(Tally::Unsent), 0, "packets that could not be sent");
     }
 
     fn compare_job(&self, key: u64) {
-        let (Some((heads, values)), Some(job)) = (self.lockstep.slots(key), self.lockstep.core().job(key)) else {
+        let (Some((heads, values)), Some(job)) = (self.lockstep.slots(key), self.lockstep.core().job(key))
+        else {
             return;
         };
         assert_eq!(self.kernel.heads(key), heads, "slots of job {key:#x}");
@@ -182,7 +188,9 @@ impl Subject for Pair<'_> {
             "left: the kernel, right: the core, which counts {}",
             expected.counter
         );
-        let key = packet.get(8..16).map_or(0, |key| u64::from_le_bytes(key.try_into().expect("8 bytes")));
+        let key = packet
+            .get(8..16)
+            .map_or(0, |key| u64::from_le_bytes(key.try_into().expect("8 bytes")));
         self.compare(key);
         expected
     }

@@ -53,20 +53,28 @@ fn sequences(
 ) -> Reached {
     let kernel = RefCell::new(Kernel::load(MEMORY));
     let reached = Reached::default();
-    check(cases, REGRESSIONS, (setups, 0..LANES.len(), steps), |(setup, sizes, steps)| {
-        let mut kernel = kernel.borrow_mut();
-        let jobs = hosted(&setup, sizes);
-        let models: Vec<ModelJob> = jobs.iter().map(|(job, _)| job.clone()).collect();
-        let mut script = Script::of(Pair::new(&mut kernel, &models), jobs);
-        for step in &steps {
-            script.apply(step);
-        }
-        let pair = script.into_subject();
-        reached.packets.set(reached.packets.get() + pair.packets());
-        reached.relayed.set(reached.relayed.get() + pair.relayed());
-        let counted = Counter::ALL.iter().map(|counter| counter.name());
-        reached.counters.borrow_mut().extend(counted.filter(|name| pair.count(name) > 0));
-    });
+    check(
+        cases,
+        REGRESSIONS,
+        (setups, 0..LANES.len(), steps),
+        |(setup, sizes, steps)| {
+            let mut kernel = kernel.borrow_mut();
+            let jobs = hosted(&setup, sizes);
+            let models: Vec<ModelJob> = jobs.iter().map(|(job, _)| job.clone()).collect();
+            let mut script = Script::of(Pair::new(&mut kernel, &models), jobs);
+            for step in &steps {
+                script.apply(step);
+            }
+            let pair = script.into_subject();
+            reached.packets.set(reached.packets.get() + pair.packets());
+            reached.relayed.set(reached.relayed.get() + pair.relayed());
+            let counted = Counter::ALL.iter().map(|counter| counter.name());
+            reached
+                .counters
+                .borrow_mut()
+                .extend(counted.filter(|name| pair.count(name) > 0));
+        },
+    );
     println!(
         "{} packets, {} of them without room for their answer, {} of {} counters raised",
         reached.packets.get(),

@@ -30,7 +30,10 @@ pub(super) const STATISTICS: u32 = 4;
 
 impl Raw {
     pub(super) fn over(loaded: &Ebpf) -> Self {
-        let fds: HashMap<String, RawFd> = loaded.maps().map(|(name, map)| (name.to_owned(), fd(map))).collect();
+        let fds: HashMap<String, RawFd> = loaded
+            .maps()
+            .map(|(name, map)| (name.to_owned(), fd(map)))
+            .collect();
         let mut object = Object::parse(OBJECT).expect("the kept object");
         let maps = object.maps.clone();
         let maps = maps.iter().map(|(name, map)| (name.as_str(), fds[name], map));
@@ -103,7 +106,14 @@ pub(super) fn run(program: &OwnedFd, frame: &[u8]) -> io::Result<(u32, Vec<u8>)>
 /// Addresses in `attr` are of memory that the call may read or write.
 unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<RawFd> {
     // SAFETY: the caller's.
-    let done = unsafe { libc::syscall(libc::SYS_bpf, command as u32, &raw mut *attr, size_of::<bpf_attr>()) };
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command as u32,
+            &raw mut *attr,
+            size_of::<bpf_attr>(),
+        )
+    };
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
