@@ -33,6 +33,8 @@ pub struct WindowLimits {
     pub lanes: u16,
     /// Receive buffer of each of the host's sockets in bytes; 0: no limit.
     pub host_receive_buffer: u64,
+    /// Frames that wait in the host's receive ring at most; 0: no limit.
+    pub host_receive_ring: u32,
     /// Smallest receive buffer of the ranks' sockets in bytes; 0: no limit.
     pub rank_receive_buffer: u64,
     /// Free slot memory per shard, in bytes.
@@ -97,7 +99,9 @@ impl WindowLimits {
         // Every rank may have its whole window queued at a shard; a rank's socket gets one window of results.
         let at_rank = u64::from(window) * receive_buffer_cost(self.lanes);
         let at_host = u64::from(self.ranks) * at_rank;
+        let frames_at_host = u64::from(self.ranks) * u64::from(window);
         (self.host_receive_buffer == 0 || at_host <= self.host_receive_buffer)
+            && (self.host_receive_ring == 0 || frames_at_host <= u64::from(self.host_receive_ring))
             && (self.rank_receive_buffer == 0 || at_rank <= self.rank_receive_buffer)
     }
 }
@@ -144,6 +148,7 @@ mod tests {
             ranks: 4,
             lanes: 352,
             host_receive_buffer: 0,
+            host_receive_ring: 0,
             rank_receive_buffer: 0,
             free_memory: u64::MAX,
             share: u64::MAX,
@@ -166,6 +171,22 @@ mod tests {
             (
                 WindowLimits {
                     host_receive_buffer: 4 * 64 * 2304 - 1,
+                    ..all
+                },
+                32,
+                true,
+            ),
+            (
+                WindowLimits {
+                    host_receive_ring: 4 * 64,
+                    ..all
+                },
+                64,
+                true,
+            ),
+            (
+                WindowLimits {
+                    host_receive_ring: 4 * 64 - 1,
                     ..all
                 },
                 32,
@@ -251,6 +272,7 @@ mod tests {
     fn a_requested_window_is_bound_by_memory_only() {
         let small_buffers = WindowLimits {
             host_receive_buffer: 1,
+            host_receive_ring: 0,
             rank_receive_buffer: 1,
             ..limits()
         };

@@ -117,6 +117,8 @@ pub struct Capabilities {
     pub memory_per_shard: u64,
     /// Receive buffer of each shard's socket in bytes, as `SO_RCVBUF` counts them; 0: no socket, no such limit.
     pub receive_buffer: u64,
+    /// Frames that wait in an interface's receive ring at most, where the host takes them from there; 0: no such limit.
+    pub receive_ring: u32,
 }
 
 /// A job as the data plane gets it: everything negotiated, all members known.

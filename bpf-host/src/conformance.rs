@@ -7,10 +7,12 @@
 mod frames;
 mod kernel;
 mod pair;
+mod programs;
 mod raw;
 mod values;
 
 mod golden_traces;
+mod others;
 mod random_sequences;
 mod two_cpus;
 mod verifier;

@@ -117,10 +117,10 @@ pub(crate) fn advice(interface: &Interface, mode: Mode) -> Option<String> {
         return None;
     }
     Some(match mode {
-        // veth_xdp_xmit of drivers/net/veth.c drops what nobody polls for, and counts it as sent.
+        // drivers/net/veth.c: veth_xdp_xmit drops what nobody polls for, and counts it as sent.
         Mode::Native | Mode::Auto => format!(
-            "a veth's peer must take frames from XDP, or they are lost without a word: `ethtool -K PEER gro on`, or any XDP \
-             program there; the MTU of both can be up to {VETH_NATIVE_MTU}"
+            "a veth's peer must poll for what is sent, or all of it is lost without a word: turn GRO on there (`ethtool -K PEER \
+             gro on`), or give it any XDP program; the MTU of both can be up to {VETH_NATIVE_MTU}"
         ),
         // Nothing cuts trains of packets into frames on a wire that is none; native mode turns them off by itself.
         Mode::Generic => "a veth's peer, and ranks on this machine behind it, must send single frames, not trains that the \

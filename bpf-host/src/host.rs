@@ -49,7 +49,8 @@ impl BpfHost {
         let interfaces: Vec<Interface> = interfaces.collect::<Result<_, _>>()?;
         let (socket, data_addr) = open(config)?;
         let memory = Memory::of(config.memory_mib << 20);
-        let (mut programs, maps) = load(&memory, config.data_ip(), data_addr.port())?;
+        let veth = interfaces.iter().any(|interface| interface.driver == "veth");
+        let (mut programs, maps) = load(&memory, config.data_ip(), data_addr.port(), veth)?;
         let attach = |interface: &Interface| {
             let attachment = programs.attach(interface, config.mode)?;
             advise(interface, attachment.mode);
@@ -59,6 +60,12 @@ impl BpfHost {
         let about = About {
             epoch: epoch_now(),
             local: data_addr.into(),
+            ring: interfaces
+                .iter()
+                .map(|interface| interface.ring)
+                .filter(|ring| *ring > 0)
+                .min()
+                .unwrap_or(0),
             mtu: interfaces
                 .iter()
                 .map(|interface| interface.mtu)

@@ -46,11 +46,13 @@ fn refused(program: &str, reason: String) -> HostError {
     }
 }
 
-/// Loads the programs, with maps as large as the memory, for packets to this address and port.
+/// Loads the programs, with maps as large as the memory, for packets to this address and port. `veth` says whether an
+/// interface is one, which wakes its peer for what is redirected only.
 pub(crate) fn load(
     memory: &Memory,
     address: Ipv4Addr,
     port: u16,
+    veth: bool,
 ) -> Result<(Programs, KernelMaps), HostError> {
     explain::lift_memory_limit();
     let address = u32::from_ne_bytes(address.octets());
@@ -59,6 +61,7 @@ pub(crate) fn load(
         .map_max_entries("VALUES", memory.rows() as u32)
         .override_global("PORT", &port, true)
         .override_global("ADDRESS", &address, true)
+        .override_global("REDIRECT_REPLIES", &u8::from(veth), true)
         .load(OBJECT)
         .map_err(|error| refused("object", explain::loading(&error)))?;
     load_program(&mut ebpf, PROGRAM)?;

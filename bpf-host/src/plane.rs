@@ -29,6 +29,8 @@ pub(crate) struct About {
     pub(crate) local: SocketAddr,
     /// The smallest MTU of the interfaces.
     pub(crate) mtu: u32,
+    /// Frames that the smallest of their receive rings holds; 0: unknown.
+    pub(crate) ring: u32,
 }
 
 /// The jobs, in the maps and here.
@@ -259,6 +261,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             memory_per_shard: self.memory_per_shard,
             // Packets are handled as they come: no socket holds them.
             receive_buffer: 0,
+            receive_ring: self.about.ring,
         }
     }
 

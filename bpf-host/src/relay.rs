@@ -89,6 +89,8 @@ impl<R: Runner> Relay<R> {
         };
         match verdict {
             XDP_TX => self.send(packet, to.into()),
+            // A reply as well.
+            XDP_REDIRECT if to == source => self.send(packet, to.into()),
             XDP_REDIRECT => {
                 let Ok((header, _)) = Header::split(packet) else {
                     return;

@@ -150,6 +150,8 @@ impl DataPlane for Plane {
                 .map(|shard| shard.port.receive_buffer() as u64)
                 .min()
                 .unwrap_or(0),
+            // The kernel empties it into the sockets' buffers.
+            receive_ring: 0,
         }
     }
 

@@ -5,6 +5,7 @@
 //! where it is. The sides take turns, so that a machine whose speed drifts harms all alike.
 
 mod tree;
+mod xdp;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,6 +39,9 @@ pub(crate) struct Compare {
     /// Rate of each rack's link to the root, with --tree.
     #[arg(long, default_value = "250mbit", requires = "tree")]
     rack_rate: String,
+    /// The aggregator as an XDP program beside that as a process, instead of Gloo.
+    #[arg(long, conflicts_with = "tree")]
+    xdp: bool,
     /// A Python interpreter that has torch, for Gloo.
     #[arg(long, default_value = "python3")]
     python: String,
@@ -47,8 +51,11 @@ const ITERATIONS: usize = 3;
 
 /// Builds, measures and prints; the exit status says whether both sides ran.
 pub(crate) fn run(compare: &Compare) -> ExitCode {
-    let measured = prepare(Some(&compare.python)).and_then(|()| {
-        if compare.tree {
+    let python = (!compare.xdp).then_some(compare.python.as_str());
+    let measured = prepare(python).and_then(|()| {
+        if compare.xdp {
+            xdp::measure(compare)
+        } else if compare.tree {
             tree::measure(compare)
         } else {
             measure(compare)

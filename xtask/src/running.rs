@@ -13,6 +13,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub(crate) struct Running(Child);
 
 impl Running {
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
     /// Whether it has not ended yet.
     pub(crate) fn still_runs(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))

@@ -24,6 +24,7 @@ impl From<Description> for proto::Host {
             memory_per_shard: host.memory_per_shard,
             memory_free_per_shard: description.memory_free,
             receive_buffer: host.receive_buffer,
+            receive_ring: host.receive_ring,
         }
     }
 }
@@ -61,6 +62,7 @@ impl TryFrom<proto::Host> for Description {
                 .collect::<Result<_, _>>()?,
             memory_per_shard: host.memory_per_shard,
             receive_buffer: host.receive_buffer,
+            receive_ring: host.receive_ring,
         };
         Ok(Self {
             host: capabilities,

@@ -98,6 +98,7 @@ fn limits(world: &World, offer: &Offer, lanes: u16) -> WindowLimits {
         ranks: world.seats().len() as u32,
         lanes,
         host_receive_buffer: offer.host.receive_buffer,
+        host_receive_ring: offer.host.receive_ring,
         rank_receive_buffer: buffers.filter(|bytes| *bytes > 0).min().unwrap_or(0),
         free_memory: offer.free_memory.min(children),
         share: offer.share.min(children),

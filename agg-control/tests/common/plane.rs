@@ -33,6 +33,7 @@ impl FakePlane {
             lanes: vec![256, 352, 848, 2048, 8192],
             memory_per_shard: MEMORY,
             receive_buffer: 4 << 20,
+            receive_ring: 0,
         };
         Self {
             capabilities,

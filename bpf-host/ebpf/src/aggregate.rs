@@ -159,7 +159,11 @@ impl Arrival<'_> {
         if keeps_history && self.way == Way::Up {
             self.mark_past();
         }
-        let late = if keeps_history { maps::late(self.entry) } else { None };
+        let late = if keeps_history {
+            maps::late(self.entry)
+        } else {
+            None
+        };
         let now = maps::now();
         let carries = self.header.payload_len(N) != 0;
         let room = self.context.data() + FRAMING + HEADER_LEN + 4 * N <= self.context.data_end();
@@ -196,6 +200,7 @@ unsafe fn move_values<const N: usize>(
     carries: bool,
     merge: u32,
     sends: bool,
+    sums: &mut u64,
 ) {
     let start = context.data() + FRAMING + HEADER_LEN;
     if start + 4 * N > context.data_end() {
@@ -205,8 +210,7 @@ unsafe fn move_values<const N: usize>(
     // SAFETY: these bytes lie between `data` and `data_end`, as was just checked.
     let arrived = unsafe { &*lanes };
     if carries && merge == Merge::Replace as u32 {
-        // What came is what goes: the frame holds it already.
-        return Merge::Replace.apply(values, arrived);
+        Merge::Replace.apply(values, arrived);
     }
     if carries && merge == Merge::Add as u32 {
         Merge::Add.apply(values, arrived);
@@ -214,10 +218,16 @@ unsafe fn move_values<const N: usize>(
     if sends {
         // Two lanes at a time: the kernel's byte order is the wire's. `N` is even, and a row begins on 8 bytes.
         let (from, to) = (values.as_ptr().cast::<u64>(), lanes.cast::<u64>());
+        let mut sum = 0;
         for pair in 0..N / 2 {
             // SAFETY: as above for the frame, which is aligned to nothing; `values` holds `N / 2` pairs.
-            unsafe { to.add(pair).write_unaligned(*from.add(pair)) };
+            unsafe {
+                let lanes = *from.add(pair);
+                to.add(pair).write_unaligned(lanes);
+                sum += (lanes & 0xffff_ffff) + (lanes >> 32);
+            }
         }
+        *sums = sum;
     }
 }
 

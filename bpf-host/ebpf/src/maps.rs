@@ -16,6 +16,11 @@ static PORT: u16 = 0;
 #[unsafe(no_mangle)]
 static ADDRESS: u32 = 0;
 
+/// Whether replies are redirected to where the packet came from instead of sent back: a veth wakes its peer for what is
+/// sent back only if that has an XDP program, too (`veth_xdp_tx` of drivers/net/veth.c).
+#[unsafe(no_mangle)]
+static REDIRECT_REPLIES: u8 = 0;
+
 /// Whether the time is what map `CLOCK` holds: tests set it, to ask what happens at a given moment.
 #[unsafe(no_mangle)]
 static TEST_CLOCK: u8 = 0;
@@ -98,6 +103,8 @@ pub(crate) struct Decision {
     /// Whether the slot's values are to be sent.
     pub(crate) values: u32,
     pub(crate) counter: u32,
+    /// The values that are to be sent, added up as their UDP checksum needs it.
+    pub(crate) sum: u64,
     /// The header of what is to be sent.
     pub(crate) header: [u8; HEADER_LEN],
 }
@@ -131,6 +138,11 @@ pub(crate) fn now() -> Nanos {
     }
     // SAFETY: reads the kernel's clock.
     unsafe { bpf_ktime_get_ns() }
+}
+
+pub(crate) fn redirects_replies() -> bool {
+    // SAFETY: as for the port.
+    unsafe { core::ptr::read_volatile(&raw const REDIRECT_REPLIES) != 0 }
 }
 
 /// A running job.

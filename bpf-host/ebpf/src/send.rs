@@ -43,6 +43,10 @@ pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &Decision) 
     if to == To::Sender as u32 {
         front.framing.turn();
         front.framing.sum();
+        if maps::redirects_replies() {
+            // SAFETY: a number in, a number out.
+            return unsafe { bpf_redirect(context.ingress_ifindex() as u32, 0) } as u32;
+        }
         return XDP_TX;
     }
     if to == To::Parent as u32 {

@@ -52,7 +52,7 @@ pub(super) fn chunks(has: u32) -> Vec<Finding> {
 /// Loads the program, and attaches it in either mode.
 pub(super) fn attach(interface: &Interface) -> Vec<Finding> {
     let memory = Memory::of(TRIAL_BYTES);
-    let mut programs = match load(&memory, Ipv4Addr::UNSPECIFIED, TRIAL_PORT) {
+    let mut programs = match load(&memory, Ipv4Addr::UNSPECIFIED, TRIAL_PORT, false) {
         Ok((programs, _)) => programs,
         Err(error) => return vec![Finding::bad(error.to_string())],
     };

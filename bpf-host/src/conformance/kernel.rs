@@ -6,27 +6,21 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use agg_core::slot::{Head, NO_FRAME};
 use agg_core::{Abort, Counter, Job, JobConfig, MAX_MEMBERS, Member};
-use agg_model::vectors::trace::AGGREGATOR;
 use agg_model::{ModelSend, To};
+use aya::Ebpf;
 use aya::maps::{Array, Map, MapData, MapError};
 use aya::programs::xdp::Xdp;
-use aya::programs::{TestRun, TestRunOptions};
-use aya::{Ebpf, EbpfLoader};
 use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, Tally, member_index};
 
 use super::frames;
+use super::programs::{
+    MEMBER_PROGRAM, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX, program, programs, run,
+};
 use super::raw::{self, Raw};
 use super::values::Values;
-use crate::explain;
-use crate::load::{OBJECT, PROGRAM};
+use crate::load::PROGRAM;
 use crate::maps::{KernelMaps, Maps};
 use crate::memory::{Memory, Place};
-
-/// `enum xdp_action` of include/uapi/linux/bpf.h.
-pub(super) const XDP_DROP: u32 = 1;
-pub(super) const XDP_PASS: u32 = 2;
-pub(super) const XDP_TX: u32 = 3;
-pub(super) const XDP_REDIRECT: u32 = 4;
 
 /// Who a parent's route is for, beside the members' numbers.
 const PARENT: u32 = 200;
@@ -55,28 +49,19 @@ pub(super) struct Placed {
     place: Place,
 }
 
-/// What the program did with a frame.
-pub(super) struct Run {
-    pub(super) verdict: u32,
-    pub(super) frame: Vec<u8>,
-}
-
 impl Kernel {
-    /// Loads the program for packets of the golden traces' aggregator, with so much memory.
+    /// Loads the program, with a clock that is to be set, and with so much memory.
     pub(super) fn load(bytes: u64) -> Self {
-        explain::lift_memory_limit();
         let memory = Memory::of(bytes);
-        let address = u32::from_ne_bytes(AGGREGATOR.ip().octets());
-        let mut programs = EbpfLoader::new()
-            .map_max_entries("HEADS", memory.heads() as u32)
-            .map_max_entries("VALUES", memory.rows() as u32)
-            .override_global("PORT", &AGGREGATOR.port(), true)
-            .override_global("ADDRESS", &address, true)
-            .override_global("TEST_CLOCK", &1_u8, true)
-            .load(OBJECT)
-            .unwrap_or_else(|error| panic!("{}", explain::loading(&error)));
-        let mut fds = vec![load(&mut programs, PROGRAM)];
-        fds.extend((0..MAX_MEMBERS).map(|member| load(&mut programs, &format!("deliver_{member}"))));
+        let mut programs = programs(&memory, 1);
+        let deliver = (0..MAX_MEMBERS).map(|member| {
+            let program: &Xdp = program(&programs, &format!("{MEMBER_PROGRAM}{member}"));
+            program
+                .fd()
+                .and_then(|fd| Ok(fd.try_clone()?))
+                .expect("its descriptor")
+        });
+        let deliver = deliver.collect();
         let raw = Raw::over(&programs);
         let late = again(programs.map("LATE").expect("it has that map"));
         let mut take = |name: &str| {
@@ -90,7 +75,7 @@ impl Kernel {
         };
         let values = Values::map(values.fd().as_fd(), memory.rows()).expect("it can be mapped");
         let clock = take("CLOCK").and_then(Array::try_from).expect("the test's clock");
-        let mut maps = KernelMaps::take(&mut take, fds.split_off(1)).expect("the maps");
+        let mut maps = KernelMaps::take(&mut take, deliver).expect("the maps");
         for job in 0..MAX_JOBS as u32 {
             // Nothing is sent in a test run: any interface will do.
             maps.set_broadcast(job, &[1; MAX_MEMBERS]).expect("a device map");
@@ -110,20 +95,9 @@ impl Kernel {
         }
     }
 
-    /// Its programs, to load them once more.
-    pub(super) fn raw(&self) -> &Raw {
-        &self.raw
-    }
-
-    /// The programs as the host loads them.
-    pub(super) fn programs(&self) -> &Ebpf {
-        &self.programs
-    }
-
     /// The program that takes what arrives.
     pub(super) fn program(&self) -> &Xdp {
-        let program = self.programs.program(PROGRAM).expect("it was loaded");
-        program.try_into().expect("an XDP program")
+        program(&self.programs, PROGRAM)
     }
 
     /// Without jobs, and with nothing counted.
@@ -259,10 +233,7 @@ impl Kernel {
     /// Has one member's clone of a frame for all addressed, and looks at it.
     pub(super) fn deliver(&mut self, key: u64, member: usize, frame: &[u8]) {
         if self.deliver.is_empty() {
-            let load = |member| {
-                let loaded = self.raw.load(&format!("deliver_{member}"), raw::STATISTICS, 4096);
-                loaded.expect("it was loaded before").program
-            };
+            let load = |member| self.raw.load(&format!("{MEMBER_PROGRAM}{member}"));
             self.deliver = (0..MAX_MEMBERS).map(load).collect();
         }
         let (verdict, clone) = raw::run(&self.deliver[member], frame).expect("it runs");
@@ -336,6 +307,11 @@ impl Counted {
         self.0[counter as usize]
     }
 
+    /// Everything.
+    pub(super) fn all(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
     pub(super) fn tally(&self, tally: Tally) -> u64 {
         self.0[tally.index() as usize]
     }
@@ -348,37 +324,6 @@ fn rows(placed: &Placed) -> impl Iterator<Item = (usize, usize)> {
     let all = placed.place.heads.len();
     let rows = placed.place.rows.clone().enumerate();
     rows.map(move |(number, row)| (row, lanes * chunks.min(all - number * chunks)))
-}
-
-/// Runs a program over a frame.
-pub(super) fn run(program: &Xdp, frame: &[u8]) -> Run {
-    let mut out = vec![0; frames::LONGEST];
-    let options = TestRunOptions {
-        data_in: Some(frame),
-        data_out: Some(&mut out),
-        ..TestRunOptions::default()
-    };
-    let done = program.test_run(options).expect("the kernel runs it");
-    out.truncate(done.data_size_out as usize);
-    Run {
-        verdict: done.return_value,
-        frame: out,
-    }
-}
-
-fn load(programs: &mut Ebpf, name: &str) -> aya::programs::ProgramFd {
-    let program: &mut Xdp = programs
-        .program_mut(name)
-        .expect("the object has it")
-        .try_into()
-        .expect("an XDP program");
-    program
-        .load()
-        .unwrap_or_else(|error| panic!("{name}: {}", explain::loading(&error)));
-    program
-        .fd()
-        .and_then(|fd| Ok(fd.try_clone()?))
-        .expect("its descriptor")
 }
 
 /// Another handle of an array.

@@ -7,7 +7,8 @@ use agg_model::{ModelJob, ModelSend, ModelVerdict, Source, To};
 use bpf_layout::{FRAMING, Tally};
 
 use super::frames;
-use super::kernel::{Kernel, XDP_PASS};
+use super::kernel::Kernel;
+use super::programs::XDP_PASS;
 
 /// Other jobs than the packet's are looked at after so many packets.
 const ALL_JOBS_EVERY: u64 = 64;

@@ -18,9 +18,10 @@ pub(super) struct Raw(Object);
 
 /// What the verifier said.
 pub(super) struct Verified {
-    pub(super) program: OwnedFd,
+    /// Not there either where the log had too little room.
+    pub(super) program: io::Result<OwnedFd>,
     pub(super) log: String,
-    /// Bytes of the log if all had been written.
+    /// Bytes of the whole log, however much room there was.
     pub(super) log_size: u32,
 }
 
@@ -50,8 +51,15 @@ impl Raw {
         names
     }
 
-    /// Loads a program for interfaces, whatever it is for; `log` as the verifier takes it, with so much room.
-    pub(super) fn load(&self, name: &str, level: u32, room: usize) -> io::Result<Verified> {
+    /// Loads a program for interfaces, whatever it is for.
+    pub(super) fn load(&self, name: &str) -> OwnedFd {
+        let verified = self.verify(name, STATISTICS, 1 << 16);
+        let program = verified.program;
+        program.unwrap_or_else(|error| panic!("{name}: {error}: {}", verified.log))
+    }
+
+    /// The same, with room for a log of this level.
+    pub(super) fn verify(&self, name: &str, level: u32, room: usize) -> Verified {
         let program = &self.0.programs[name];
         let instructions = &self.0.functions[&program.function_key()].instructions;
         let mut log = vec![0_u8; room];
@@ -69,15 +77,13 @@ impl Raw {
         // SAFETY: the addresses are of memory that outlives the call, with the lengths given.
         let done = unsafe { bpf(bpf_cmd::BPF_PROG_LOAD, &mut attr) };
         let text = CStr::from_bytes_until_nul(&log).unwrap_or_default();
-        let log = text.to_string_lossy().into_owned();
-        let done = done.map_err(|error| io::Error::other(format!("{name}: {error}: {log}")))?;
-        Ok(Verified {
+        Verified {
             // SAFETY: the kernel has just given it.
-            program: unsafe { OwnedFd::from_raw_fd(done) },
-            log,
+            program: done.map(|program| unsafe { OwnedFd::from_raw_fd(program) }),
+            log: text.to_string_lossy().into_owned(),
             // SAFETY: as above; the kernel writes it.
             log_size: unsafe { attr.__bindgen_anon_3.log_true_size },
-        })
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Interface {
     pub(crate) up: bool,
     /// Its driver's name; empty where it does not say.
     pub(crate) driver: String,
+    /// Frames that its receive ring holds; 0: unknown.
+    pub(crate) ring: u32,
 }
 
 /// Ethernet's number among hardware types: ARPHRD_ETHER of include/uapi/linux/if_arp.h.
@@ -55,13 +57,15 @@ impl Interface {
         for (byte, given) in mac.iter_mut().zip(hardware.sa_data) {
             *byte = given as u8;
         }
+        let driver = driver(&socket, name).unwrap_or_default();
         Ok(Self {
+            ring: receive_ring(&socket, name, &driver).unwrap_or(0),
             name: name.to_owned(),
             index: index as u32,
             mac: is_ethernet.then_some(mac),
             mtu: mtu as u32,
             up: i32::from(flags) & libc::IFF_UP != 0,
-            driver: driver(&socket, name).unwrap_or_default(),
+            driver,
         })
     }
 }
@@ -102,6 +106,21 @@ struct DriverInfo {
 /// ETHTOOL_GDRVINFO of the same file.
 const GET_DRIVER_INFO: u32 = 3;
 
+/// `struct ethtool_ringparam` of the same file.
+#[repr(C)]
+struct RingParameters {
+    command: u32,
+    rest: [u32; 4],
+    receive: u32,
+    others: [u32; 3],
+}
+
+/// ETHTOOL_GRINGPARAM of the same file.
+const GET_RING_PARAMETERS: u32 = 0x10;
+
+/// VETH_RING_SIZE of drivers/net/veth.c; its driver does not tell.
+const VETH_RING: u32 = 256;
+
 /// SIOCETHTOOL of include/uapi/linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
@@ -111,13 +130,8 @@ fn driver(socket: &UdpSocket, name: &str) -> io::Result<String> {
         driver: [0; 32],
         rest: [0; 160],
     };
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut info).cast();
-    // SAFETY: the socket is open, and the request points to as much memory as this command writes, 196 bytes.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if status < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: this command writes 196 bytes, the size of the structure.
+    unsafe { ask_driver(socket, name, &mut info) }?;
     let end = info
         .driver
         .iter()
@@ -126,7 +140,38 @@ fn driver(socket: &UdpSocket, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-const _: () = assert!(size_of::<DriverInfo>() == 196);
+/// Frames that a ring of the interface takes in.
+fn receive_ring(socket: &UdpSocket, name: &str, driver: &str) -> io::Result<u32> {
+    if driver == "veth" {
+        return Ok(VETH_RING);
+    }
+    let mut ring = RingParameters {
+        command: GET_RING_PARAMETERS,
+        rest: [0; 4],
+        receive: 0,
+        others: [0; 3],
+    };
+    // SAFETY: this command writes 36 bytes, the size of the structure.
+    unsafe { ask_driver(socket, name, &mut ring) }?;
+    Ok(ring.receive)
+}
+
+/// Asks the interface's driver.
+///
+/// # Safety
+/// `about` begins with a command that writes no more than its size.
+unsafe fn ask_driver<T>(socket: &UdpSocket, name: &str, about: &mut T) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut *about).cast();
+    // SAFETY: the socket is open, and the request points to as much memory as the command writes: the caller's promise.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if status < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196 && size_of::<RingParameters>() == 36);
 
 #[cfg(test)]
 mod tests {

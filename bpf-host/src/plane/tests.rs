@@ -122,6 +122,7 @@ fn bench_of(mib: u64) -> Bench {
         epoch: Epoch(1),
         local: "127.0.0.1:4601".parse().unwrap(),
         mtu: 1500,
+        ring: 0,
     };
     let neighbours = FakeNeighbours(Arc::clone(&interface));
     Bench {

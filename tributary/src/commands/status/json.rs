@@ -20,6 +20,7 @@ pub fn render(status: &Status) -> Value {
             "memory_per_shard": host.memory_per_shard,
             "memory_free": status.description.memory_free,
             "receive_buffer": host.receive_buffer,
+            "receive_ring": host.receive_ring,
         },
         "draining": status.draining,
         "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),

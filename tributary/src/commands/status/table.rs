@@ -53,15 +53,19 @@ fn host(address: &str, status: &Status) -> String {
     } else {
         ""
     };
+    let waiting = if host.receive_ring > 0 {
+        format!("receive ring {} frames", host.receive_ring)
+    } else {
+        format!("receive buffer {}", human(host.receive_buffer))
+    };
     format!(
         "{} aggregator {} at {address}, epoch {}{draining}\ndata on {ip}, {ports}\nslot memory {} of {} used on the fullest \
-         shard, receive buffer {}",
+         shard, {waiting}",
         host.kind,
         host.version,
         host.epoch,
         human(status.description.memory_used()),
         human(host.memory_per_shard),
-        human(host.receive_buffer),
     )
 }
 
