@@ -272,6 +272,13 @@ impl Header {
         Ok(())
     }
 
+    /// The job's key in bytes that are known to be a header: for who addresses what was made here.
+    #[inline(always)]
+    pub fn key_in(bytes: &[u8; HEADER_LEN]) -> u64 {
+        let raw: Raw = bytemuck::must_cast(*bytes);
+        u64::from_le(raw.key)
+    }
+
     /// The header that valid bytes are.
     #[inline(always)]
     pub(crate) fn read(bytes: &[u8; HEADER_LEN]) -> Self {
@@ -384,6 +391,7 @@ mod tests {
     #[test]
     fn parse_inverts_emit() {
         assert_eq!(Header::parse(&sample().emit()), Ok(sample()));
+        assert_eq!(Header::key_in(&sample().emit()), sample().key);
     }
 
     #[test]

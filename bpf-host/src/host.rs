@@ -50,13 +50,18 @@ impl BpfHost {
         let (socket, data_addr) = open(config)?;
         let memory = Memory::of(config.memory_mib << 20);
         let veth = interfaces.iter().any(|interface| interface.driver == "veth");
-        let (mut programs, maps) = load(&memory, config.data_ip(), data_addr.port(), veth)?;
-        let attach = |interface: &Interface| {
+        let (mut programs, mut maps) = load(&memory, config.data_ip(), data_addr.port(), veth)?;
+        let mut attach = |interface: &Interface| {
+            // Replies leave by it.
+            maps.add_device(interface.index)?;
             let attachment = programs.attach(interface, config.mode)?;
             advise(interface, attachment.mode);
             Ok(attachment)
         };
-        let attachments: Vec<Attachment> = interfaces.iter().map(attach).collect::<Result<_, HostError>>()?;
+        let attachments: Vec<Attachment> = interfaces
+            .iter()
+            .map(&mut attach)
+            .collect::<Result<_, HostError>>()?;
         let about = About {
             epoch: epoch_now(),
             local: data_addr.into(),

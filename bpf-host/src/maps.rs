@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use agg_core::Counter;
 use agg_core::slot::Head;
-use aya::maps::xdp::{DevMap, XdpMapError};
+use aya::maps::xdp::{DevMap, DevMapHash, XdpMapError};
 use aya::maps::{Array, ArrayOfMaps, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::ProgramFd;
 use bpf_layout::{HeadEntry, JobEntry, MemberEntry, TALLIES};
@@ -82,6 +82,7 @@ pub(crate) struct KernelMaps {
     heads: Array<MapData, Plain<HeadEntry>>,
     counters: PerCpuArray<MapData, u64>,
     broadcast: ArrayOfMaps<MapData, DevMap<MapData>>,
+    devices: DevMapHash<MapData>,
     /// The program that addresses each clone to its member.
     deliver: ProgramFd,
 }
@@ -99,8 +100,18 @@ impl KernelMaps {
             heads: map("HEADS")?.try_into()?,
             counters: map("COUNTERS")?.try_into()?,
             broadcast: map("BROADCAST")?.try_into()?,
+            devices: map("DEVICES")?.try_into()?,
             deliver,
         })
+    }
+
+    /// Lets packets leave by an interface.
+    pub(crate) fn add_device(&mut self, interface: u32) -> Result<(), MapsError> {
+        let added = self
+            .devices
+            .insert(interface, interface, Some(&self.deliver), 0)
+            .map_err(plain);
+        added.map_err(failed("send by an interface"))
     }
 
     fn devices(&self, interfaces: &[u32]) -> Result<DevMap<MapData>, MapError> {
@@ -110,20 +121,29 @@ impl KernelMaps {
         let data = MapData::create(object, "members", None)?;
         let mut devices = DevMap::try_from(Map::DevMap(data))?;
         for (member, interface) in (0..).zip(interfaces) {
-            let set = devices.set(member, *interface, Some(&self.deliver), 0);
-            set.map_err(|error| match error {
-                XdpMapError::MapError(error) => error,
-                other => MapError::InvalidName {
-                    name: other.to_string(),
-                },
-            })?;
+            devices
+                .set(member, *interface, Some(&self.deliver), 0)
+                .map_err(plain)?;
         }
         Ok(devices)
     }
 }
 
+/// An error of a device map as one of any map.
+fn plain(error: XdpMapError) -> MapError {
+    match error {
+        XdpMapError::MapError(error) => error,
+        other => MapError::InvalidName {
+            name: other.to_string(),
+        },
+    }
+}
+
 impl Maps for KernelMaps {
     fn set_job(&mut self, key: u64, entry: &JobEntry) -> Result<(), MapsError> {
+        if entry.parent.interface != 0 {
+            self.add_device(entry.parent.interface)?;
+        }
         self.jobs
             .insert(key, Plain(*entry), 0)
             .map_err(failed("take a job in"))
@@ -143,6 +163,9 @@ impl Maps for KernelMaps {
     }
 
     fn set_broadcast(&mut self, job: u32, interfaces: &[u32]) -> Result<(), MapsError> {
+        for interface in interfaces {
+            self.add_device(*interface)?;
+        }
         let set = self
             .devices(interfaces)
             .and_then(|devices| self.broadcast.set(job, &devices, 0));

@@ -182,9 +182,10 @@ fn join(
     bring_up(switch, port)?;
     bring_up(host, interface)?;
     if link.xdp {
-        // Receive offload makes a veth poll, whether anything is merged or not.
+        // Receive offload makes a veth poll. With the second it joins frames into trains, which otherwise only a receiver does
+        // whose driver can: what user space sends here stays joined all the way, too. But towards the host trains are cut.
         iproute::ip(&format!(
-            "netns exec {switch} ethtool -K {port} gro on tx-udp-segmentation off"
+            "netns exec {switch} ethtool -K {port} gro on rx-udp-gro-forwarding on tx-udp-segmentation off"
         ))?;
     }
     // A queue acts on what leaves an interface, so each direction has its own.

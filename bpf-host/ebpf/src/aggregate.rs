@@ -175,7 +175,8 @@ impl Arrival<'_> {
             self.decide(head_of(locked), now, late, decision);
             let sends = forgotten(&decision.values) != 0;
             if room {
-                move_values::<N>(self.context, values, carries, forgotten(&decision.merge), sends);
+                let merge = forgotten(&decision.merge);
+                move_values::<N>(self.context, values, carries, merge, sends, &mut decision.sum);
             }
             bpf_spin_unlock(&raw mut (*locked).lock);
             room || !sends

@@ -23,13 +23,13 @@ pub fn deliver(context: XdpContext) -> u32 {
     let Some(front) = frame::front(&context) else {
         return XDP_DROP;
     };
-    let Ok(header) = Header::parse(&front.header) else {
+    let Some(serial) = front.framing.take_number() else {
+        return XDP_PASS;
+    };
+    let key = Header::key_in(&front.header);
+    let (Some(job), Some(turn)) = (maps::job(key), maps::turn(device)) else {
         return XDP_DROP;
     };
-    let (Some(job), Some(turn)) = (maps::job(header.key), maps::turn(device)) else {
-        return XDP_DROP;
-    };
-    let serial = front.framing.serial();
     if turn.serial != serial {
         *turn = Turn { serial, next: 0 };
     }

@@ -42,6 +42,8 @@ const _: () = assert!(size_of::<Framing>() == FRAMING && align_of::<Front>() == 
 
 const IPV4: [u8; 2] = [8, 0];
 const UDP: u8 = 17;
+/// The IP identification of frames that are to be addressed yet.
+const NUMBERED: [u8; 2] = [0, 1];
 /// Version 4, and a header of five words: no options.
 const PLAIN: u8 = 0x45;
 
@@ -125,26 +127,41 @@ impl Framing {
         self.to_port = to.port.to_be_bytes();
     }
 
-    /// Writes a serial number where the Ethernet addresses will be.
+    /// Marks a frame to be addressed where it leaves: a serial number where the Ethernet addresses will be, and an IP
+    /// identification, which no frame of ours has that is addressed.
     #[inline(always)]
     pub(crate) fn number(&mut self, serial: u64) {
         let [a, b, c, d, e, f, g, h] = serial.to_ne_bytes();
         self.mac_to = [a, b, c, d, e, f];
         self.mac_from = [g, h, 0, 0, 0, 0];
+        self.id = NUMBERED;
     }
 
-    /// The number that is there.
+    /// The number that is there; it is taken off. `None`: the frame is addressed.
     #[inline(always)]
-    pub(crate) fn serial(&self) -> u64 {
+    pub(crate) fn take_number(&mut self) -> Option<u64> {
+        if self.id != NUMBERED {
+            return None;
+        }
+        self.id = [0; 2];
         let [a, b, c, d, e, f] = self.mac_to;
-        u64::from_ne_bytes([a, b, c, d, e, f, self.mac_from[0], self.mac_from[1]])
+        Some(u64::from_ne_bytes([
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            self.mac_from[0],
+            self.mac_from[1],
+        ]))
     }
 
-    /// Of so many bytes of ours. No UDP checksum, which IPv4 allows: the header of ours has its own.
+    /// Of so many bytes of ours, which add up to `sum`.
     #[inline(always)]
-    pub(crate) fn measure(&mut self, len: usize) {
+    pub(crate) fn measure(&mut self, len: usize, sum: u64) {
         self.udp_len = (len as u16 + 8).to_be_bytes();
-        self.udp_sum = [0; 2];
+        self.udp_sum = fold(sum).to_ne_bytes();
         self.total = (len as u16 + 28).to_be_bytes();
         self.version = PLAIN;
         self.service = 0;
@@ -155,22 +172,53 @@ impl Framing {
         self.protocol = UDP;
     }
 
-    /// The sum of the IP header, when all else is there.
+    /// The checksums of IP and UDP, when all else is there. In the machine's byte order, which does not matter to them
+    /// (RFC 1071). UDP over IPv4 could do without, but receivers join packets into trains only if they have one.
     #[inline(always)]
     pub(crate) fn sum(&mut self) {
-        let word = |bytes: [u8; 2]| u32::from(u16::from_be_bytes(bytes));
-        let sum = word([self.version, self.service])
-            + word(self.total)
-            + word(self.id)
-            + word(self.fragment)
-            + word([self.hops, self.protocol])
-            + word([self.from[0], self.from[1]])
+        let word = |bytes: [u8; 2]| u64::from(u16::from_ne_bytes(bytes));
+        let addresses = word([self.from[0], self.from[1]])
             + word([self.from[2], self.from[3]])
             + word([self.to[0], self.to[1]])
             + word([self.to[2], self.to[3]]);
-        // Nine words carry at most once more.
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        self.ip_sum = (!(sum as u16)).to_be_bytes();
+        let ip = addresses
+            + word([self.version, self.service])
+            + word(self.total)
+            + word(self.id)
+            + word(self.fragment)
+            + word([self.hops, self.protocol]);
+        self.ip_sum = (!fold(ip)).to_ne_bytes();
+        // The length counts twice: in the header, and in what UDP adds of IP's.
+        let udp = addresses
+            + word([0, self.protocol])
+            + 2 * word(self.udp_len)
+            + word(self.from_port)
+            + word(self.to_port)
+            + word(self.udp_sum);
+        // Zero would say that there is none.
+        self.udp_sum = match !fold(udp) {
+            0 => [0xff; 2],
+            sum => sum.to_ne_bytes(),
+        };
     }
+}
+
+/// What the words of a header of ours add up to.
+#[inline(always)]
+pub(crate) fn header_sum(header: &[u8; HEADER_LEN]) -> u64 {
+    let mut sum = 0;
+    for word in header.as_chunks::<4>().0 {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    sum
+}
+
+/// A sum of words of 16 or 32 bits, with what is carried added at the other end.
+#[inline(always)]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    sum as u16
 }

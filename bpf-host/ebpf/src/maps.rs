@@ -3,7 +3,7 @@
 use agg_core::wire::HEADER_LEN;
 use agg_core::{Counter, Nanos};
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_spin_lock};
-use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, HashMap, PerCpuArray, PerCpuHashMap};
+use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, DevMapHash, HashMap, PerCpuArray, PerCpuHashMap};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::btf_map;
 use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, ROW_LANES, TALLIES};
@@ -60,6 +60,10 @@ static DECISION: PerCpuArray<Decision, 1> = PerCpuArray::new();
 /// Where each job's results go.
 #[btf_map]
 static BROADCAST: ArrayOfMaps<DevMap<{ agg_core::MAX_MEMBERS }>, MAX_JOBS> = ArrayOfMaps::new();
+
+/// The devices that packets leave by, each with the program [`crate::deliver`].
+#[btf_map]
+static DEVICES: DevMapHash<MAX_DEVICES> = DevMapHash::new();
 
 /// Whose turn it is at each device that clones leave by.
 #[btf_map]
@@ -188,6 +192,13 @@ pub(crate) fn row(job: &JobEntry, row: u32) -> Option<*mut [i32; ROW_LANES]> {
 pub(crate) fn decision() -> Option<&'static mut Decision> {
     // SAFETY: this CPU's own; a run is not interrupted by another on its CPU.
     DECISION.get_ptr_mut(0).map(|decision| unsafe { &mut *decision })
+}
+
+/// Sends a frame that is addressed already by a device. Not by `bpf_redirect`: frames that wait for a device are in one
+/// queue, which has the program of the first of them, or none if that was sent so.
+#[inline(always)]
+pub(crate) fn redirect(device: u32) -> Option<u32> {
+    DEVICES.redirect(device, 0).ok()
 }
 
 /// The devices of a job's members.

@@ -5,11 +5,11 @@ use agg_core::wire::HEADER_LEN;
 use aya_ebpf::EbpfContext;
 use aya_ebpf::bindings::BPF_F_BROADCAST;
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_TX};
-use aya_ebpf::helpers::{bpf_redirect, bpf_xdp_adjust_tail};
+use aya_ebpf::helpers::bpf_xdp_adjust_tail;
 use aya_ebpf::programs::XdpContext;
 use bpf_layout::{FRAMING, JobEntry, Tally};
 
-use crate::frame;
+use crate::frame::{self, Front};
 use crate::maps::{self, Decision, forgotten};
 
 /// Counts what was decided, and sends what is to be sent.
@@ -30,44 +30,53 @@ pub(crate) fn send(context: &XdpContext, entry: &JobEntry, decision: &Decision) 
         // SAFETY: moves the frame's end. What was known of its ends is not used afterwards.
         let error = unsafe { bpf_xdp_adjust_tail(context.as_ptr().cast(), -surplus as i32) };
         if error != 0 {
-            maps::tally(Tally::Unsent.index());
-            return XDP_DROP;
+            return unsent();
         }
     }
     let Some(front) = frame::front(context) else {
-        maps::tally(Tally::Unsent.index());
-        return XDP_DROP;
+        return unsent();
     };
     front.header = decision.header;
-    front.framing.measure(len);
-    if to == To::Sender as u32 {
+    let mut sum = frame::header_sum(&front.header);
+    if len != HEADER_LEN {
+        sum += decision.sum;
+    }
+    front.framing.measure(len, sum);
+    let sent = if to == To::Sender as u32 {
         front.framing.turn();
         front.framing.sum();
         if maps::redirects_replies() {
-            // SAFETY: a number in, a number out.
-            return unsafe { bpf_redirect(context.ingress_ifindex() as u32, 0) } as u32;
+            maps::redirect(context.ingress_ifindex() as u32)
+        } else {
+            Some(XDP_TX)
         }
-        return XDP_TX;
-    }
-    if to == To::Parent as u32 {
-        let job = entry.record.job();
-        let Some(parent) = job.parent else {
-            return XDP_DROP;
-        };
-        front.framing.address(&parent.source, &entry.parent);
-        front.framing.sum();
-        // SAFETY: a number in, a number out.
-        return unsafe { bpf_redirect(entry.parent.interface, 0) } as u32;
-    }
-    // Each member's clone is addressed where it leaves.
-    let Some(serial) = maps::serial() else {
-        return XDP_DROP;
+    } else if to == To::Parent as u32 {
+        forward(front, entry)
+    } else {
+        broadcast(front, entry)
     };
-    front.framing.number(serial);
-    match maps::broadcast(entry.index) {
-        Some(devices) => devices
-            .redirect(0, u64::from(BPF_F_BROADCAST))
-            .unwrap_or(XDP_DROP),
-        None => XDP_DROP,
-    }
+    sent.unwrap_or_else(unsent)
+}
+
+/// To the parent.
+#[inline(always)]
+fn forward(front: &mut Front, entry: &JobEntry) -> Option<u32> {
+    let parent = entry.record.job().parent?;
+    front.framing.address(&parent.source, &entry.parent);
+    front.framing.sum();
+    maps::redirect(entry.parent.interface)
+}
+
+/// To all members: each one's clone is addressed where it leaves.
+#[inline(always)]
+fn broadcast(front: &mut Front, entry: &JobEntry) -> Option<u32> {
+    front.framing.number(maps::serial()?);
+    let devices = maps::broadcast(entry.index)?;
+    devices.redirect(0, u64::from(BPF_F_BROADCAST)).ok()
+}
+
+#[inline(always)]
+fn unsent() -> u32 {
+    maps::tally(Tally::Unsent.index());
+    XDP_DROP
 }

@@ -140,6 +140,7 @@ mod tests {
             mtu: 1500,
             up: true,
             driver: "veth".to_owned(),
+            ring: 256,
         };
         let marks = |native: Result<(), &str>, generic: Result<(), &str>| {
             let findings = modes(

@@ -7,7 +7,7 @@ use super::Finding;
 
 /// The oldest kernel that has all that is used: redirecting to several interfaces at once (`BPF_F_BROADCAST`) is the
 /// youngest of it.
-const OLDEST: (u32, u32) = (5, 13);
+const OLDEST: (u32, u32) = (5, 14);
 
 /// Numbers of capabilities, of include/uapi/linux/capability.h.
 const CAP_NET_ADMIN: u32 = 12;
@@ -119,14 +119,14 @@ mod tests {
     #[test]
     fn versions_are_numbers_not_text() {
         assert_eq!(version("6.1.0-18-amd64\n"), Some((6, 1)));
-        assert_eq!(version("5.13+"), Some((5, 13)));
+        assert_eq!(version("5.14+"), Some((5, 14)));
         assert_eq!(version("linux"), None);
         assert!(
             kernel("5.9.1")
                 .to_string()
                 .starts_with("NO    kernel 5.9.1 is too old")
         );
-        assert!(kernel("5.13.0").to_string().starts_with("ok"));
+        assert!(kernel("5.14.0").to_string().starts_with("ok"));
         assert!(kernel("10.2").to_string().starts_with("ok"));
         assert!(kernel("").to_string().starts_with("note"));
     }

@@ -61,11 +61,10 @@ pub(super) fn route(job: u32, who: u32) -> Route {
     }
 }
 
-/// A frame of the program's: nothing behind the packet, no UDP checksum.
+/// A frame of the program's: nothing behind the packet.
 fn sent(from: SocketAddrV4, to: SocketAddrV4, packet: &[u8]) -> Vec<u8> {
     let mut frame = frame::write(from, to, 0, packet);
     frame.truncate(FRAMING + packet.len());
-    frame[UDP_SUM].fill(0);
     frame
 }
 
@@ -92,5 +91,6 @@ pub(super) fn for_all(source: SocketAddrV4, packet: &[u8]) -> Vec<u8> {
 pub(super) fn without_ip_sum(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[IP_SUM].fill(0);
+    frame[UDP_SUM].fill(0);
     frame
 }
