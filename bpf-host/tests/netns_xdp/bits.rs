@@ -94,3 +94,11 @@ fn netns_generic_mode_gives_the_bits_of_user_space() {
         same_bits(&Cluster::new("trib-xdp-skb", 4), &generic(), &work(4, lanes));
     }
 }
+
+/// Larger than native mode takes.
+#[test]
+#[ignore = "needs root"]
+fn netns_generic_mode_on_jumbo_frames_gives_the_bits_of_user_space() {
+    let cluster = Cluster::with_mtu("trib-xdp-jumbo", 4, 9000);
+    same_bits(&cluster, &generic(), &work(4, 848));
+}

@@ -2,7 +2,7 @@
 
 use testjob::{Process, Server, Work, sums_after};
 
-use crate::cluster::{Cluster, WINDOW, native, udp};
+use crate::cluster::{Cluster, WINDOW, generic, native, udp};
 
 const RANKS: u32 = 4;
 
@@ -58,19 +58,30 @@ fn netns_a_stopped_hosts_ranks_go_on_in_another_kernel_with_the_same_bits() {
     goes_on_at(&native(), is_stopped);
 }
 
-#[test]
-#[ignore = "needs root"]
-fn netns_a_host_restarted_in_place_gives_the_same_bits() {
+/// Another process at the same place.
+fn goes_on_after_restart(server: &Server) {
     let cluster = Cluster::new("trib-xdp-again", RANKS);
     let flat = cluster.flat(&twenty(0));
     for loss in [0, 1] {
         let work = twenty(loss);
-        let mut host = native().start(&cluster.aggregator, None);
+        let mut host = server.start(&cluster.aggregator, None);
         let ranks = cluster.start(&work, &[&cluster.aggregator]);
         let results = sums_after(&work, &ranks, || {
             host.kill();
-            host = native().start(&cluster.aggregator, None);
+            host = server.start(&cluster.aggregator, None);
         });
         assert_eq!(results, flat, "{loss} % of packets lost");
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_a_host_restarted_in_place_gives_the_same_bits() {
+    goes_on_after_restart(&native());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_a_host_in_generic_mode_restarted_in_place_gives_the_same_bits() {
+    goes_on_after_restart(&generic());
 }

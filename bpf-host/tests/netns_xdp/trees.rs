@@ -7,6 +7,9 @@ use crate::cluster::{WINDOW, generic, native, udp, xdp_link};
 
 const RANKS: u32 = 4;
 
+/// Restarts of a root, one of which must come at the right moment.
+const ROUNDS: usize = 20;
+
 /// A root, two leaves, and two ranks for each; all at one switch: which is below which, only registration says.
 struct Tree {
     root: Host,
@@ -124,7 +127,15 @@ fn refills(prefix: &str, root: &Server, leaf: &Server) {
         tree.leaves.iter().map(relayed).sum::<u64>()
     };
     let mut since = 0;
-    for loss in [0, 1] {
+    for (round, loss) in [0, 1].into_iter().cycle().enumerate() {
+        // Who has a result at that moment is a matter of chance.
+        if round >= 2 && since > 0 {
+            return;
+        }
+        assert!(
+            round < ROUNDS,
+            "nothing that the root has asked for has needed user space"
+        );
         let work = work.clone().with_loss(loss);
         let ranks = tree.start_tree(&work);
         let mut before = 0;
@@ -136,7 +147,6 @@ fn refills(prefix: &str, root: &Server, leaf: &Server) {
         assert_eq!(results, flat, "{loss} % of packets lost");
         since += relayed() - before;
     }
-    assert!(since > 0, "nothing that the root asked for has needed user space");
 }
 
 #[test]
