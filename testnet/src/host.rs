@@ -9,6 +9,9 @@ use crate::{Error, iproute};
 /// The interface of a host's link; a switch's own link has this name too.
 pub(crate) const INTERFACE: &str = "eth0";
 
+/// The interface of its link to a second network.
+pub(crate) const OTHER: &str = "eth1";
+
 /// How a host is joined to a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -18,8 +21,9 @@ pub struct Link {
     pub rate: Option<String>,
     /// The rate of what the host sends, where it differs.
     pub up: Option<String>,
-    /// Whether an XDP program of the host may send on it: the other end must poll for that, or all that it sends is lost
-    /// without a word (`veth_xdp_xmit` in the kernel). Needs ethtool.
+    /// Whether an XDP program of the host works on it. The other end must poll for what that sends, or all of it is lost
+    /// without a word (`veth_xdp_xmit` in the kernel); and it must not hand over trains of datagrams that a device would cut
+    /// into frames, which generic mode drops. Needs ethtool.
     pub xdp: bool,
 }
 
@@ -68,6 +72,8 @@ pub struct Counters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     pub(crate) namespace: String,
+    /// The link that it is known by.
+    pub(crate) interface: &'static str,
     pub(crate) address: Ipv4Addr,
 }
 
@@ -86,7 +92,7 @@ impl std::ops::Deref for Switch {
 }
 
 impl Host {
-    /// Its address, in 10.77.0.0/24.
+    /// Its address, in 10.77.0.0/24; in a second network another.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
@@ -116,7 +122,7 @@ impl Host {
             "tx_packets",
             "tx_dropped",
         ]
-        .map(|name| format!("/sys/class/net/{INTERFACE}/statistics/{name}"));
+        .map(|name| format!("/sys/class/net/{}/statistics/{name}", self.interface));
         let text = iproute::ip(&format!("netns exec {} cat {}", self.namespace, files.join(" ")))?;
         let numbers: Vec<u64> = text
             .split_whitespace()

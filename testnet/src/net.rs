@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::host::INTERFACE;
+use crate::host::{INTERFACE, OTHER};
 use crate::{Error, Host, Link, Switch, iproute, stale};
 
 /// The bridge of a namespace that is a switch.
@@ -19,6 +19,8 @@ pub struct Net {
     name: String,
     /// All its namespaces, the bridge's first.
     namespaces: Vec<String>,
+    /// Networks beside the first: the third number of their addresses.
+    segments: u8,
 }
 
 impl Net {
@@ -32,6 +34,7 @@ impl Net {
         let mut net = Self {
             name: format!("{prefix}-{}-{serial}", std::process::id()),
             namespaces: Vec::new(),
+            segments: 0,
         };
         let bridge = net.add_namespace("bridge")?;
         add_bridge(&bridge)?;
@@ -58,6 +61,46 @@ impl Net {
         self.add(name, link, Some(switch), BRIDGE).map(Switch)
     }
 
+    /// Gives a host a second interface, `eth1`, to a network beside the first: to a switch that further hosts can be joined
+    /// to, with addresses in 10.77.1.0/24 (the next such network: 10.77.2.0/24). Nothing is forwarded between them.
+    ///
+    /// Also returns the host as it is known there.
+    pub fn add_segment(&mut self, host: &Host, name: &str, link: Link) -> Result<(Host, Switch), Error> {
+        check_name(name)?;
+        let number = self.number()?;
+        let segment = self.segments + 1;
+        let switch = self.add_namespace(name)?;
+        self.segments = segment;
+        add_bridge(&switch)?;
+        let port = format!("port{number}");
+        create(&switch, &port, &host.namespace, OTHER, link.mtu)?;
+        let address = Ipv4Addr::new(10, 77, segment, number);
+        iproute::ip(&format!(
+            "-n {} address add {address}/24 dev {OTHER}",
+            host.namespace
+        ))?;
+        join(&switch, &port, &host.namespace, OTHER, &link, "1s")?;
+        let here = Host {
+            namespace: host.namespace.clone(),
+            interface: OTHER,
+            address,
+        };
+        // The switch itself has none, and needs none.
+        let switch = Host {
+            namespace: switch,
+            interface: INTERFACE,
+            address: Ipv4Addr::new(10, 77, segment, 0),
+        };
+        Ok((here, Switch(switch)))
+    }
+
+    /// The number of the next namespace, which is that of its address too.
+    fn number(&self) -> Result<u8, Error> {
+        let number = u8::try_from(self.namespaces.len()).ok();
+        let number = number.filter(|&number| number < u8::MAX);
+        number.ok_or_else(|| Error::Full(self.name.clone()))
+    }
+
     /// Adds a namespace below a switch or the network's own bridge; its address is on `addressed`, its link or its bridge.
     fn add(
         &mut self,
@@ -67,55 +110,28 @@ impl Net {
         addressed: &str,
     ) -> Result<Host, Error> {
         check_name(name)?;
-        let Some(number) = u8::try_from(self.namespaces.len())
-            .ok()
-            .filter(|&number| number < u8::MAX)
-        else {
-            return Err(Error::Full(self.name.clone()));
-        };
-        let address = Ipv4Addr::new(10, 77, 0, number);
+        let number = self.number()?;
+        let segment = above.map_or(0, |switch| switch.address.octets()[2]);
+        let address = Ipv4Addr::new(10, 77, segment, number);
         let above = above
             .map_or(&self.namespaces[0], |switch| &switch.namespace)
             .clone();
         let port = format!("port{number}");
         let host = self.add_namespace(name)?;
-
-        // Made in place: no interface ever shows up in the caller's namespace, so names cannot clash there.
-        let mtu = link.mtu;
-        iproute::ip(&format!(
-            "-n {above} link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {host}"
-        ))?;
-        iproute::ip(&format!("-n {above} link set {port} master {BRIDGE}"))?;
+        create(&above, &port, &host, INTERFACE, link.mtu)?;
         if addressed == BRIDGE {
             add_bridge(&host)?;
             iproute::ip(&format!("-n {host} link set {INTERFACE} master {BRIDGE}"))?;
         }
         iproute::ip(&format!("-n {host} address add {address}/24 dev {addressed}"))?;
         iproute::ip(&format!("-n {host} link set lo up"))?;
-        bring_up(&above, &port)?;
-        bring_up(&host, INTERFACE)?;
-        if link.xdp {
-            // Receive offload makes a veth poll. With the second it joins frames into trains, which otherwise only a receiver
-            // does whose driver can: what user space sends here stays joined all the way, too.
-            iproute::ip(&format!(
-                "netns exec {above} ethtool -K {port} gro on rx-udp-gro-forwarding on"
-            ))?;
-        }
-        // A queue acts on what leaves an interface, so each direction has its own. A switch drops what does not fit; a
-        // host's own queue pushes back on its sockets, so it holds more than their send buffers.
-        if let Some(rate) = link.up.as_ref().or(link.rate.as_ref()) {
-            limit(
-                &host,
-                INTERFACE,
-                rate,
-                if addressed == BRIDGE { "20ms" } else { "1s" },
-            )?;
-        }
-        if let Some(rate) = &link.rate {
-            limit(&above, &port, rate, "20ms")?;
-        }
+        // A switch drops what does not fit; a host's own queue pushes back on its sockets, so it holds more than their send
+        // buffers.
+        let patience = if addressed == BRIDGE { "20ms" } else { "1s" };
+        join(&above, &port, &host, INTERFACE, &link, patience)?;
         Ok(Host {
             namespace: host,
+            interface: INTERFACE,
             address,
         })
     }
@@ -141,6 +157,44 @@ impl Drop for Net {
             // Nothing useful can be done about a failure here; `cleanup_stale` tries again later.
             let _ = stale::delete(namespace);
         }
+    }
+}
+
+/// Makes a link, its one end in a switch, its other in a host.
+///
+/// In place: no interface ever shows up in the caller's namespace, so names cannot clash there.
+fn create(switch: &str, port: &str, host: &str, interface: &str, mtu: u32) -> Result<(), Error> {
+    iproute::ip(&format!(
+        "-n {switch} link add {port} mtu {mtu} type veth peer name {interface} mtu {mtu} netns {host}"
+    ))?;
+    iproute::ip(&format!("-n {switch} link set {port} master {BRIDGE}")).map(drop)
+}
+
+/// Brings both ends of a link up, and gives them what it is to have. The host's own queue holds packets for `patience`.
+fn join(
+    switch: &str,
+    port: &str,
+    host: &str,
+    interface: &str,
+    link: &Link,
+    patience: &str,
+) -> Result<(), Error> {
+    bring_up(switch, port)?;
+    bring_up(host, interface)?;
+    if link.xdp {
+        // Receive offload makes a veth poll. With the second it joins frames into trains, which otherwise only a receiver does
+        // whose driver can: what user space sends here stays joined all the way, too. But towards the host trains are cut.
+        iproute::ip(&format!(
+            "netns exec {switch} ethtool -K {port} gro on rx-udp-gro-forwarding on tx-udp-segmentation off"
+        ))?;
+    }
+    // A queue acts on what leaves an interface, so each direction has its own.
+    if let Some(rate) = link.up.as_ref().or(link.rate.as_ref()) {
+        limit(host, interface, rate, patience)?;
+    }
+    match &link.rate {
+        Some(rate) => limit(switch, port, rate, "20ms"),
+        None => Ok(()),
     }
 }
 

@@ -2,24 +2,15 @@
 //!
 //! `cargo xtask test` runs these as root. No test here asserts a speed: `cargo xtask compare` measures.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use testjob::{LIMIT, Process, Server, assert_success, bench, run_all};
 use testnet::{Host, Link, Net};
 
 const TRIBUTARY: &str = env!("CARGO_BIN_EXE_tributary");
 const RANKS: usize = 4;
-
-/// A process that is ended with the test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 struct Cluster {
     aggregator: Host,
@@ -47,51 +38,17 @@ impl Cluster {
     }
 
     fn serve(&self) -> Process {
-        let address = self.aggregator.address();
-        let mut serve = self.aggregator.command(TRIBUTARY);
-        serve.args(["serve", "--control-addr", &format!("{address}:4600")]);
-        serve.args(["--data-addr", &format!("{address}:4601")]);
-        Process(
-            serve
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the aggregator starts"),
-        )
+        Server::new(TRIBUTARY, &["serve"]).start(&self.aggregator, None)
     }
 
     fn rank(&self, rank: usize, arguments: &[&str]) -> Command {
-        let mut bench = self.workers[rank].command(TRIBUTARY);
-        bench.args(["bench", "allreduce", "--world", "netns", "--json"]);
-        bench.args(["--aggregator", &format!("{}:4600", self.aggregator.address())]);
-        bench.args(["--rank", &rank.to_string(), "--world-size", &RANKS.to_string()]);
-        bench
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        bench
+        let (tributary, host) = (Path::new(TRIBUTARY), &self.workers[rank]);
+        bench(tributary, rank, RANKS, host, &self.aggregator, arguments)
     }
 
     /// Runs all ranks to their end; every one of them checks every sum.
     fn reduce(&self, arguments: &[&str]) -> Vec<Output> {
-        let ranks: Vec<_> = (0..RANKS)
-            .map(|rank| self.rank(rank, arguments).spawn().expect("a rank starts"))
-            .collect();
-        ranks
-            .into_iter()
-            .map(|rank| rank.wait_with_output().expect("a rank ends"))
-            .collect()
-    }
-}
-
-fn assert_success(outputs: &[Output]) {
-    for (rank, output) in outputs.iter().enumerate() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "rank {rank}: {}: {stderr}",
-            output.status
-        );
+        run_all((0..RANKS).map(|rank| self.rank(rank, arguments)), LIMIT)
     }
 }
 
@@ -151,27 +108,21 @@ fn netns_a_killed_rank_is_named_and_a_killed_aggregator_too() {
         let mut aggregator = cluster.serve();
         let arguments = ["--bytes", "200MiB", "--iterations", "50", "--timeout", "2"];
         let mut ranks: Vec<_> = (0..RANKS)
-            .map(|rank| {
-                Some(Process(
-                    cluster.rank(rank, &arguments).spawn().expect("a rank starts"),
-                ))
-            })
+            .map(|rank| Some(Process::start(&mut cluster.rank(rank, &arguments))))
             .collect();
         // Well into the first sum, which takes 8 s at this rate.
         std::thread::sleep(Duration::from_secs(3));
         let killed = Instant::now();
         if victim == "aggregator" {
-            aggregator.0.kill().expect("SIGKILL");
+            aggregator.kill();
         } else {
             drop(ranks[2].take());
         }
         let address = format!("{}:4601", cluster.aggregator.address());
         for (rank, process) in ranks.iter_mut().enumerate() {
             let Some(process) = process else { continue };
-            let status = process.0.wait().expect("a rank ends");
-            let mut text = String::new();
-            let stderr = process.0.stderr.as_mut().expect("a pipe");
-            std::io::Read::read_to_string(stderr, &mut text).expect("text");
+            let status = process.wait(LIMIT);
+            let text = process.complaint();
             assert!(
                 !status.success() && text.lines().count() == 1,
                 "rank {rank}: {status}: {text}"

@@ -1,15 +1,9 @@
 //! Trees of aggregators on hosts of their own: workers in network namespaces behind racks, a leaf in each rack, a root above.
 //!
 //! `cargo xtask test` runs these as root. No test here asserts a speed: `cargo xtask compare --tree` measures.
-//! `TRIBUTARY_TREE_LOG=1` shows what all processes say.
+//! `TRIBUTARY_TEST_LOG=1` shows what all processes say.
 
-#[path = "netns_tree/cluster.rs"]
-mod cluster;
-#[path = "netns_tree/rank.rs"]
-mod rank;
-
-use cluster::{Process, Rank, serve};
-use rank::Work;
+use testjob::{Process, Rank, Server, Work, sums, sums_after};
 use testnet::{Host, Link, Net, Switch};
 
 /// Two racks of four workers, and a root.
@@ -81,16 +75,15 @@ impl Cluster {
     }
 }
 
-/// The results, the same on every rank, after no error.
-fn sums(work: &Work, ranks: &[Rank]) -> Vec<String> {
-    let mut first = None;
-    for (rank, said) in ranks.iter().map(Rank::hear_all).enumerate() {
-        assert_eq!(said.error, None, "rank {rank}");
-        assert_eq!(said.sums.len(), work.operations, "rank {rank} ended early");
-        let sums = first.get_or_insert_with(|| said.sums.clone());
-        assert_eq!(*sums, said.sums, "rank {rank} has other results");
-    }
-    first.expect("a rank")
+/// An aggregator in user space.
+fn serve(host: &Host, parent: Option<&Host>) -> Process {
+    Server::new(env!("CARGO_BIN_EXE_tributary"), &["serve"]).start(host, parent)
+}
+
+#[test]
+#[ignore = "a rank of another test"]
+fn rank() {
+    testjob::run_if_rank();
 }
 
 #[test]
@@ -98,16 +91,10 @@ fn sums(work: &Work, ranks: &[Rank]) -> Vec<String> {
 fn netns_a_tree_gives_the_bits_of_a_flat_run() {
     let cluster = Cluster::new("trib-bits");
     let _aggregators = cluster.serve();
-    let work = Work {
-        world: "bits",
-        ranks: RANKS,
-        lengths: &[1, 1000, 352 * 64, 1_000_000, 0],
-        operations: 10,
-        loss: 0,
-    };
+    let work = Work::new("bits", RANKS).of(10, &[1, 1000, 352 * 64, 1_000_000, 0]);
     let flat = sums(&work, &cluster.start_flat(&work));
     for loss in [0, 1] {
-        let work = Work { loss, ..work };
+        let work = work.clone().with_loss(loss);
         assert_eq!(
             sums(&work, &cluster.start_tree(&work)),
             flat,
@@ -123,13 +110,7 @@ fn netns_a_leafs_link_carries_one_tensor_each_way() {
     const BYTES: u64 = 4 * ELEMENTS as u64;
     let cluster = Cluster::new("trib-rack");
     let _aggregators = cluster.serve();
-    let work = Work {
-        world: "once",
-        ranks: RANKS,
-        lengths: &[ELEMENTS],
-        operations: 2,
-        loss: 0,
-    };
+    let work = Work::new("once", RANKS).of(2, &[ELEMENTS]);
     for (tensors, flat) in [(1, false), (4, true)] {
         let before = cluster.carried();
         let ranks = if flat {
@@ -152,23 +133,8 @@ fn netns_a_leafs_link_carries_one_tensor_each_way() {
 }
 
 /// Long enough to be interrupted in the middle.
-const TWENTY: Work = Work {
-    world: "twenty",
-    ranks: RANKS,
-    lengths: &[1000, 300_000],
-    operations: 20,
-    loss: 0,
-};
-
-/// The results of ranks to which `accident` happens after some.
-fn sums_after(work: &Work, ranks: &[Rank], accident: impl FnOnce()) -> Vec<String> {
-    let mut all = ranks[0].hear(8).sums;
-    accident();
-    let mut late = ranks[0].hear_all();
-    assert_eq!(late.error, None, "rank 0");
-    all.append(&mut late.sums);
-    assert_eq!(sums(work, &ranks[1..]), all, "rank 0 has other results");
-    all
+fn twenty() -> Work {
+    Work::new("twenty", RANKS).of(20, &[1000, 300_000])
 }
 
 #[test]
@@ -176,9 +142,10 @@ fn sums_after(work: &Work, ranks: &[Rank], accident: impl FnOnce()) -> Vec<Strin
 fn netns_a_killed_leafs_workers_go_on_elsewhere_with_the_same_bits() {
     let cluster = Cluster::new("trib-leaf");
     let (_root, mut leaves) = cluster.serve();
-    let calm = sums(&TWENTY, &cluster.start_tree(&TWENTY));
+    let twenty = twenty();
+    let calm = sums(&twenty, &cluster.start_tree(&twenty));
     for to_root in [true, false] {
-        let ranks = cluster.start(&TWENTY, |rack| {
+        let ranks = cluster.start(&twenty, |rack| {
             let other = if to_root {
                 &cluster.root
             } else {
@@ -186,7 +153,7 @@ fn netns_a_killed_leafs_workers_go_on_elsewhere_with_the_same_bits() {
             };
             vec![&*cluster.racks[rack], other]
         });
-        let results = sums_after(&TWENTY, &ranks, || leaves[0].kill());
+        let results = sums_after(&twenty, &ranks, || leaves[0].kill());
         assert_eq!(results, calm, "to the root: {to_root}");
         leaves[0] = serve(&cluster.racks[0], Some(&cluster.root));
     }
@@ -197,15 +164,16 @@ fn netns_a_killed_leafs_workers_go_on_elsewhere_with_the_same_bits() {
 fn netns_an_aggregator_of_a_tree_restarted_in_place_gives_the_same_bits() {
     let cluster = Cluster::new("trib-again");
     let (mut root, mut leaves) = cluster.serve();
-    let calm = sums(&TWENTY, &cluster.start_tree(&TWENTY));
-    let ranks = cluster.start_tree(&TWENTY);
-    let results = sums_after(&TWENTY, &ranks, || {
+    let twenty = twenty();
+    let calm = sums(&twenty, &cluster.start_tree(&twenty));
+    let ranks = cluster.start_tree(&twenty);
+    let results = sums_after(&twenty, &ranks, || {
         leaves[1].kill();
         leaves[1] = serve(&cluster.racks[1], Some(&cluster.root));
     });
     assert_eq!(results, calm, "a leaf");
-    let ranks = cluster.start_tree(&TWENTY);
-    let results = sums_after(&TWENTY, &ranks, || {
+    let ranks = cluster.start_tree(&twenty);
+    let results = sums_after(&twenty, &ranks, || {
         root.kill();
         root = serve(&cluster.root, None);
     });
@@ -217,13 +185,7 @@ fn netns_an_aggregator_of_a_tree_restarted_in_place_gives_the_same_bits() {
 fn netns_a_killed_rank_is_named_everywhere_in_the_tree() {
     let cluster = Cluster::new("trib-lost");
     let _aggregators = cluster.serve();
-    let work = Work {
-        world: "lost",
-        ranks: RANKS,
-        lengths: &[300_000],
-        operations: 10_000,
-        loss: 0,
-    };
+    let work = Work::new("lost", RANKS).of(10_000, &[300_000]);
     let mut ranks = cluster.start_tree(&work);
     ranks[7].hear(4);
     ranks[7].kill();
@@ -257,13 +219,7 @@ fn netns_a_tree_of_three_levels_sums() {
         serve(&middle, Some(&root)),
         serve(&low, Some(&middle)),
     ];
-    let work = Work {
-        world: "deep",
-        ranks: 4,
-        lengths: &[1, 5000, 300_000],
-        operations: 6,
-        loss: 1,
-    };
+    let work = Work::new("deep", 4).of(6, &[1, 5000, 300_000]).with_loss(1);
     let start = |aggregators: &dyn Fn(&Host) -> Host| {
         let ranks = (0..)
             .zip(&workers)

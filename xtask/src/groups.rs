@@ -85,7 +85,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "end-to-end",
         about: "tests marked `#[ignore = \"needs root\"]`: whole jobs in network namespaces",
-        limit: minutes(20),
+        limit: minutes(30),
         needs: &[&needs::NAMESPACES, &needs::ETHTOOL],
         privileged: true,
         run: suites::end_to_end,

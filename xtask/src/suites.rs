@@ -50,7 +50,8 @@ fn all_but(package: &str) -> String {
     }
 }
 
-/// All that needs root. The command line runs as users have it, in release; the rest shares `unit`'s build.
+/// All that needs root. The command line and the kernel's host run as users have them, in release; the rest shares `unit`'s
+/// build.
 pub(crate) fn end_to_end(step: &mut Step) {
     // Root in a container may lack the capabilities. One reason is clearer than each test's failure.
     let probe = Net::new("trib-probe").and_then(|mut net| {
@@ -66,12 +67,18 @@ pub(crate) fn end_to_end(step: &mut Step) {
         return step.skip(format!("all of it: {error}"));
     }
     let others = if has_nextest() {
-        "--workspace -E not(package(tributary)|package(agg-check))".to_owned()
+        "--workspace -E not(package(tributary)|package(bpf-host)|package(agg-check))".to_owned()
     } else {
-        "--workspace --exclude tributary --exclude agg-check".to_owned()
+        "--workspace --exclude tributary --exclude bpf-host --exclude agg-check".to_owned()
     };
     step.tests(runner(&others, Which::Ignored));
     step.tests(runner("--release --package tributary", Which::Ignored));
+    // These start the command line, too, and cargo builds that for tests of its own package only.
+    let build = step.run(cargo("build --release --package tributary"));
+    if !build.is_ok() {
+        return step.fail_by_end("cargo build --release --package tributary", &build);
+    }
+    step.tests(runner("--release --package bpf-host", Which::Ignored));
 }
 
 /// The first command of the README, word for word, ends with status 0.

@@ -1,0 +1,115 @@
+//! Aggregators.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use testnet::Host;
+
+use crate::process::{LIMIT, Output, Process};
+use crate::program::tributary;
+
+/// Where ranks register.
+pub const CONTROL_PORT: u16 = 4600;
+
+/// Where packets are received.
+pub const DATA_PORT: u16 = 4601;
+
+/// Aggregators that soon see who is gone.
+const CONFIG: &str = "[control]\nlost_after = 3\nheartbeat = 0.5\n";
+
+/// How an aggregator is started.
+#[derive(Clone, Debug)]
+pub struct Server {
+    program: PathBuf,
+    arguments: Vec<String>,
+    anywhere: bool,
+}
+
+impl Server {
+    /// A program with its own arguments; those that all aggregators have are added.
+    pub fn new(program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            anywhere: false,
+        }
+    }
+
+    /// The same with more arguments.
+    #[must_use]
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.arguments
+            .extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self
+    }
+
+    /// The same at all addresses of its host.
+    #[must_use]
+    pub fn anywhere(mut self) -> Self {
+        self.anywhere = true;
+        self
+    }
+
+    /// Starts it on a host, as a leaf of `parent`'s if there is one, and returns when it serves.
+    pub fn start(&self, host: &Host, parent: Option<&Host>) -> Process {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let config = format!("tributary-testjob-{}-{number}.toml", std::process::id());
+        let config = std::env::temp_dir().join(config);
+        fs::write(&config, CONFIG).expect("a file");
+        let address = if self.anywhere {
+            "0.0.0.0".to_owned()
+        } else {
+            host.address().to_string()
+        };
+        let mut serve = host.command(&self.program);
+        serve.args(&self.arguments);
+        serve.args(["--control-addr", &format!("{address}:{CONTROL_PORT}")]);
+        serve.args(["--data-addr", &format!("{address}:{DATA_PORT}")]);
+        serve.arg("--config").arg(&config);
+        if let Some(parent) = parent {
+            serve.args(["--parent", &format!("{}:{CONTROL_PORT}", parent.address())]);
+        }
+        serve
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut process = Process::start(&mut serve);
+        let lines = process.lines(Output::Error);
+        let deadline = Instant::now() + LIMIT;
+        let mut said = Vec::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = lines.recv_timeout(left) else {
+                panic!("the aggregator does not start; it says {said:#?}");
+            };
+            if line.starts_with("aggregating: ") {
+                let _ = fs::remove_file(&config);
+                return process;
+            }
+            said.push(line);
+        }
+    }
+}
+
+/// What the aggregator on a host has counted, by name.
+pub fn counters(host: &Host) -> BTreeMap<String, u64> {
+    let mut status = host.command(tributary());
+    status.args(["status", "--json", "--aggregator"]);
+    status.arg(format!("{}:{CONTROL_PORT}", host.address()));
+    let output = status.output().expect("the command line starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let status: Result<serde_json::Value, _> = serde_json::from_str(&text);
+    let status = status.unwrap_or_else(|error| {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        panic!("no status: {error}: {text} {stderr}")
+    });
+    let counters = status["total"].as_object().expect("counters").iter();
+    counters
+        .map(|(name, count)| (name.clone(), count.as_u64().expect("a count")))
+        .collect()
+}
