@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::needs::{CARGO_DENY, find};
+use crate::needs::{CARGO_DENY, find, workspace};
 use crate::report::Report;
 use crate::step::{Step, cargo};
 
@@ -24,7 +24,8 @@ const SHIPPED: &[&str] = &["Cargo.toml", EBPF];
 pub(crate) fn run(report: &mut Report) {
     report.run("fmt", LIMIT, fmt);
     report.run("clippy", LIMIT, |step| {
-        step.check(cargo("clippy --workspace --all-targets -- -D warnings"));
+        let packages = workspace(step);
+        step.check(cargo(&format!("clippy {packages} --all-targets -- -D warnings")));
         step.check(cargo(
             "clippy --manifest-path embedding/Cargo.toml --target-dir target/embedding/sound -- -D warnings",
         ));
@@ -36,7 +37,8 @@ pub(crate) fn run(report: &mut Report) {
     report.run("deny", LIMIT, deny);
     report.run("advisories", FETCH_LIMIT, advisories);
     report.run("doc", LIMIT, |step| {
-        let mut doc = cargo("doc --workspace --no-deps");
+        let packages = workspace(step);
+        let mut doc = cargo(&format!("doc {packages} --no-deps"));
         doc.env("RUSTDOCFLAGS", "-D warnings");
         step.check(doc);
     });

@@ -132,6 +132,39 @@ pub(crate) const ETHTOOL: Need = Need {
     install: Install::Apt(&["ethtool"]),
 };
 
+/// The poll-mode host is built on it.
+pub(crate) const DPDK: Need = Need {
+    name: "DPDK",
+    detect: || {
+        let mut pkg_config = Command::new("pkg-config");
+        let found = pkg_config.args(["--exists", "libdpdk >= 22.11"]).status();
+        find("cc").is_some() && found.is_ok_and(|status| status.success())
+    },
+    install: Install::Apt(&[
+        "gcc",
+        "libc6-dev",
+        "pkg-config",
+        "dpdk",
+        "dpdk-dev",
+        "libdpdk-dev",
+    ]),
+};
+
+/// The packages that need [`DPDK`].
+const OF_DPDK: [&str; 2] = ["dpdk-host", "dpdk-sys"];
+
+/// The arguments by which cargo takes all packages that can be built here: DPDK is provided for, and where it cannot be had the
+/// step says what is left out.
+pub(crate) fn workspace(step: &mut Step) -> String {
+    match DPDK.provide(step) {
+        Ok(()) => "--workspace".to_owned(),
+        Err(why) => {
+            step.skip(format!("{}: {why}", OF_DPDK.join(" and ")));
+            format!("--workspace --exclude {}", OF_DPDK.join(" --exclude "))
+        }
+    }
+}
+
 impl Need {
     /// Whether it is there.
     pub(crate) fn is_met(&self) -> bool {

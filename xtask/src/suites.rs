@@ -4,7 +4,7 @@ use std::process::Command;
 
 use testnet::{Link, Net};
 
-use crate::needs::find;
+use crate::needs::{find, workspace};
 use crate::step::{Step, cargo};
 
 /// Which tests of a package to run.
@@ -26,8 +26,9 @@ pub(crate) fn vectors(step: &mut Step) {
 /// All that needs no privileges, but the model checker.
 pub(crate) fn unit(step: &mut Step) {
     // The ignored ones are counted where they run: in `end_to_end`.
-    step.tests(runner(&all_but("agg-check"), Which::Ordinary));
-    let ignored = step.tests(cargo("test --doc --workspace --no-fail-fast"));
+    let packages = workspace(step);
+    step.tests(runner(&all_but(&packages, &["agg-check"]), Which::Ordinary));
+    let ignored = step.tests(cargo(&format!("test --doc {packages} --no-fail-fast")));
     for _ in 0..ignored {
         step.skip("an example in the documentation is marked `ignore`; make it `no_run` or `text`");
     }
@@ -40,13 +41,17 @@ pub(crate) fn models(step: &mut Step) {
     ));
 }
 
-/// The whole workspace without one package. With nextest a filter, not `--exclude`: another choice of packages can mean
-/// other features, and a second build.
-fn all_but(package: &str) -> String {
+/// Packages without some of them. With nextest a filter, not `--exclude`: another choice of packages can mean other
+/// features, and a second build.
+fn all_but(packages: &str, without: &[&str]) -> String {
     if has_nextest() {
-        format!("--workspace -E not(package({package}))")
+        let without: Vec<String> = without
+            .iter()
+            .map(|package| format!("package({package})"))
+            .collect();
+        format!("{packages} -E not({})", without.join("|"))
     } else {
-        format!("--workspace --exclude {package}")
+        format!("{packages} --exclude {}", without.join(" --exclude "))
     }
 }
 
@@ -66,11 +71,8 @@ pub(crate) fn end_to_end(step: &mut Step) {
     if let Err(error) = probe {
         return step.skip(format!("all of it: {error}"));
     }
-    let others = if has_nextest() {
-        "--workspace -E not(package(tributary)|package(bpf-host)|package(agg-check))".to_owned()
-    } else {
-        "--workspace --exclude tributary --exclude bpf-host --exclude agg-check".to_owned()
-    };
+    let packages = workspace(step);
+    let others = all_but(&packages, &["tributary", "bpf-host", "agg-check"]);
     step.tests(runner(&others, Which::Ignored));
     step.tests(runner("--release --package tributary", Which::Ignored));
     // These start the command line, too, and cargo builds that for tests of its own package only.

@@ -1,0 +1,264 @@
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_prefetch.h>
+#include <rte_ring.h>
+#include <rte_udp.h>
+#include <rte_version.h>
+
+/* rte_errno, never zero: a failure that gives no reason is a failure. */
+static int reason(void)
+{
+	return rte_errno > 0 ? -rte_errno : -EIO;
+}
+
+const char *shim_version(void)
+{
+	return rte_version();
+}
+
+const char *shim_strerror(int code)
+{
+	return rte_strerror(code < 0 ? -code : code);
+}
+
+/* What EAL logs while it starts says more than its error number. It is kept, and given back as a string. The stream
+ * itself is never closed: threads that EAL has started may still be about to write to it. */
+int shim_eal_init(int argc, char **argv, char **log)
+{
+	static char *text;
+	static size_t len;
+	FILE *stream = open_memstream(&text, &len);
+	int used;
+
+	if (stream != NULL)
+		rte_openlog_stream(stream);
+	used = rte_eal_init(argc, argv);
+	if (used < 0)
+		used = reason();
+	if (stream != NULL) {
+		rte_openlog_stream(NULL);
+		fflush(stream);
+		*log = text != NULL ? strndup(text, len) : NULL;
+	}
+	return used;
+}
+
+void shim_log_free(char *log)
+{
+	free(log);
+}
+
+void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error)
+{
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, count, cache, 0, RTE_PKTMBUF_HEADROOM + room, socket);
+
+	*error = pool == NULL ? reason() : 0;
+	return pool;
+}
+
+unsigned int shim_pool_available(const void *pool)
+{
+	return rte_mempool_avail_count(pool);
+}
+
+void *shim_alloc(void *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, (struct rte_mbuf **)mbufs, count);
+}
+
+void shim_free_bulk(void **mbufs, unsigned int count)
+{
+	rte_pktmbuf_free_bulk((struct rte_mbuf **)mbufs, count);
+}
+
+void shim_view(void *mbuf, struct shim_view *view)
+{
+	struct rte_mbuf *m = mbuf;
+
+	view->data = rte_pktmbuf_mtod(m, uint8_t *);
+	view->len = m->data_len;
+	view->room = m->buf_len - m->data_off;
+	view->segments = m->nb_segs;
+}
+
+void shim_set_len(void *mbuf, uint16_t len)
+{
+	struct rte_mbuf *m = mbuf;
+
+	m->data_len = len;
+	m->pkt_len = len;
+}
+
+void shim_offload_checksums(void *mbuf)
+{
+	struct rte_mbuf *m = mbuf;
+	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr));
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+
+	m->l2_len = sizeof(struct rte_ether_hdr);
+	m->l3_len = sizeof(struct rte_ipv4_hdr);
+	m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
+	ip->hdr_checksum = 0;
+	udp->dgram_cksum = rte_ipv4_phdr_cksum(ip, m->ol_flags);
+}
+
+int shim_device_add(const char *driver_and_number, const char *args)
+{
+	return rte_eal_hotplug_add("vdev", driver_and_number, args);
+}
+
+/* Two ports of which each receives what the other sends. */
+int shim_ring_pair(const char *name, unsigned int size, uint16_t *ports)
+{
+	char names[2][RTE_ETH_NAME_MAX_LEN];
+	struct rte_ring *rings[2];
+	int i, port;
+
+	for (i = 0; i < 2; i++) {
+		snprintf(names[i], sizeof(names[i]), "%s_%d", name, i);
+		rings[i] = rte_ring_create(names[i], size, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (rings[i] == NULL)
+			return reason();
+	}
+	for (i = 0; i < 2; i++) {
+		port = rte_eth_from_rings(names[i], &rings[i], 1, &rings[1 - i], 1, 0);
+		if (port < 0)
+			return reason();
+		ports[i] = port;
+	}
+	return 0;
+}
+
+int shim_port_by_name(const char *name, uint16_t *port)
+{
+	return rte_eth_dev_get_port_by_name(name, port);
+}
+
+int shim_port_next(uint16_t from)
+{
+	uint64_t next = rte_eth_find_next_owned_by(from, RTE_ETH_DEV_NO_OWNER);
+
+	return next >= RTE_MAX_ETHPORTS ? -1 : (int)next;
+}
+
+int shim_port_name(uint16_t port, char *name, size_t room)
+{
+	char text[RTE_ETH_NAME_MAX_LEN];
+	int code = rte_eth_dev_get_name_by_port(port, text);
+
+	if (code == 0)
+		snprintf(name, room, "%s", text);
+	return code;
+}
+
+#define CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
+
+int shim_port_info(uint16_t port, struct shim_port_info *info)
+{
+	struct rte_eth_dev_info dev;
+	struct rte_ether_addr mac;
+	int code = rte_eth_dev_info_get(port, &dev);
+
+	if (code != 0)
+		return code;
+	memset(info, 0, sizeof(*info));
+	info->max_frame = dev.max_rx_pktlen;
+	info->max_queues = RTE_MIN(dev.max_rx_queues, dev.max_tx_queues);
+	info->socket = rte_eth_dev_socket_id(port);
+	info->has_checksums = (dev.tx_offload_capa & CHECKSUMS) == CHECKSUMS;
+	snprintf(info->driver, sizeof(info->driver), "%s", dev.driver_name);
+	code = rte_eth_dev_get_mtu(port, &info->mtu);
+	if (code != 0)
+		return code;
+	code = rte_eth_macaddr_get(port, &mac);
+	if (code == 0)
+		memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	return code;
+}
+
+int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings)
+{
+	struct rte_eth_conf conf;
+	uint16_t receive = config->receive_ring, send = config->send_ring, queue;
+	int socket = rte_eth_dev_socket_id(port);
+	int code;
+
+	memset(&conf, 0, sizeof(conf));
+	if (config->checksums)
+		conf.txmode.offloads = CHECKSUMS;
+	/* Virtual devices say that they carry less than they do: they are not asked unless the user does. */
+	if (config->mtu != 0)
+		conf.rxmode.mtu = config->mtu;
+	code = rte_eth_dev_configure(port, config->queues, config->queues, &conf);
+	if (code == 0)
+		code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &receive, &send);
+	for (queue = 0; code == 0 && queue < config->queues; queue++)
+		code = rte_eth_rx_queue_setup(port, queue, receive, socket, NULL, config->pool);
+	for (queue = 0; code == 0 && queue < config->queues; queue++)
+		code = rte_eth_tx_queue_setup(port, queue, send, socket, NULL);
+	if (code == 0)
+		code = rte_eth_dev_start(port);
+	rings[0] = receive;
+	rings[1] = send;
+	return code;
+}
+
+int shim_port_close(uint16_t port)
+{
+	int code = rte_eth_dev_stop(port);
+	int closed = rte_eth_dev_close(port);
+
+	return code != 0 ? code : closed;
+}
+
+int shim_port_stats(uint16_t port, struct shim_port_stats *stats)
+{
+	struct rte_eth_stats from;
+	int code = rte_eth_stats_get(port, &from);
+
+	if (code != 0)
+		return code;
+	stats->received = from.ipackets;
+	stats->sent = from.opackets;
+	stats->missed = from.imissed;
+	stats->receive_errors = from.ierrors;
+	stats->send_errors = from.oerrors;
+	stats->no_mbuf = from.rx_nombuf;
+	return 0;
+}
+
+uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count)
+{
+	uint16_t received = rte_eth_rx_burst(port, queue, (struct rte_mbuf **)mbufs, count);
+	uint16_t i;
+
+	for (i = 0; i < received; i++)
+		rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
+	return received;
+}
+
+uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, (struct rte_mbuf **)mbufs, count);
+}

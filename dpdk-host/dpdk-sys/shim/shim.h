@@ -1,0 +1,72 @@
+/* What Tributary uses of DPDK, without DPDK's types: struct layouts stay in C, so that one source serves 22.11 to 24.11.
+ * Functions that can fail return a negative errno. Each is described where it is declared in src/lib.rs. */
+#ifndef TRIBUTARY_DPDK_SHIM_H
+#define TRIBUTARY_DPDK_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct shim_view {
+	uint8_t *data;
+	uint16_t len;
+	uint16_t room;
+	uint16_t segments;
+};
+
+struct shim_port_info {
+	uint32_t max_frame;
+	uint16_t max_queues;
+	uint16_t mtu;
+	int32_t socket;
+	uint8_t mac[6];
+	uint8_t has_checksums;
+	char driver[32];
+};
+
+struct shim_port_config {
+	void *pool;
+	uint16_t queues;
+	uint16_t receive_ring;
+	uint16_t send_ring;
+	uint16_t mtu;
+	uint8_t checksums;
+};
+
+struct shim_port_stats {
+	uint64_t received;
+	uint64_t sent;
+	uint64_t missed;
+	uint64_t receive_errors;
+	uint64_t send_errors;
+	uint64_t no_mbuf;
+};
+
+const char *shim_version(void);
+const char *shim_strerror(int code);
+
+int shim_eal_init(int argc, char **argv, char **log);
+void shim_log_free(char *log);
+
+void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error);
+unsigned int shim_pool_available(const void *pool);
+
+void *shim_alloc(void *pool);
+int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count);
+void shim_free_bulk(void **mbufs, unsigned int count);
+void shim_view(void *mbuf, struct shim_view *view);
+void shim_set_len(void *mbuf, uint16_t len);
+void shim_offload_checksums(void *mbuf);
+
+int shim_device_add(const char *driver_and_number, const char *args);
+int shim_ring_pair(const char *name, unsigned int size, uint16_t *ports);
+int shim_port_by_name(const char *name, uint16_t *port);
+int shim_port_next(uint16_t from);
+int shim_port_name(uint16_t port, char *name, size_t room);
+int shim_port_info(uint16_t port, struct shim_port_info *info);
+int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings);
+int shim_port_close(uint16_t port);
+int shim_port_stats(uint16_t port, struct shim_port_stats *stats);
+uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
+uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
+
+#endif

@@ -1,0 +1,136 @@
+//! The functions of the C shim over libdpdk (`shim/shim.h`), as they are. `dpdk_host::dpdk` is what to use.
+//!
+//! No type of DPDK is known here: its struct layouts stay with the C compiler. Functions that return an `i32` give a
+//! negative errno where they fail.
+#![no_std]
+
+use core::ffi::{c_char, c_int, c_uint, c_void};
+
+/// What is in an mbuf's first segment.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    /// The first byte.
+    pub data: *mut u8,
+    /// Bytes that are there.
+    pub len: u16,
+    /// Bytes that can be.
+    pub room: u16,
+    /// Mbufs that the packet is spread over.
+    pub segments: u16,
+}
+
+/// A port before it is started.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PortInfo {
+    /// The longest frame that the driver says it receives, in bytes.
+    pub max_frame: u32,
+    /// Pairs of queues that it can have.
+    pub max_queues: u16,
+    /// Bytes of the largest IP packet.
+    pub mtu: u16,
+    /// NUMA node; below 0: any.
+    pub socket: i32,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Not 0: it can write IPv4 and UDP checksums.
+    pub has_checksums: u8,
+    /// The driver's name, ended by 0.
+    pub driver: [c_char; 32],
+}
+
+/// How a port is started.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PortConfig {
+    /// Whose mbufs it receives into.
+    pub pool: *mut c_void,
+    /// Pairs of queues.
+    pub queues: u16,
+    /// Frames that a receive queue holds.
+    pub receive_ring: u16,
+    /// Frames that a send queue holds.
+    pub send_ring: u16,
+    /// Bytes of the largest IP packet; 0: as it is.
+    pub mtu: u16,
+    /// Not 0: it writes the checksums of mbufs that say so.
+    pub checksums: u8,
+}
+
+/// What a port has counted.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames lost since a receive ring was full.
+    pub missed: u64,
+    /// Frames received broken.
+    pub receive_errors: u64,
+    /// Frames not sent.
+    pub send_errors: u64,
+    /// Frames lost since no mbuf was free.
+    pub no_mbuf: u64,
+}
+
+unsafe extern "C" {
+    /// DPDK's version, as text.
+    pub fn shim_version() -> *const c_char;
+    /// What an error number means. Valid until the thread's next call.
+    pub fn shim_strerror(code: c_int) -> *const c_char;
+    /// Starts EAL. `log` is then what it logged meanwhile, or as before; to be freed by [`shim_log_free`].
+    pub fn shim_eal_init(argc: c_int, argv: *mut *mut c_char, log: *mut *mut c_char) -> c_int;
+    /// Frees a log.
+    pub fn shim_log_free(log: *mut c_char);
+
+    /// A pool of so many mbufs, each with room for so many bytes; null, with the reason, where it cannot be had.
+    pub fn shim_pool_create(
+        name: *const c_char,
+        count: c_uint,
+        cache: c_uint,
+        room: u16,
+        socket: c_int,
+        error: *mut c_int,
+    ) -> *mut c_void;
+    /// Mbufs of a pool that are free.
+    pub fn shim_pool_available(pool: *const c_void) -> c_uint;
+
+    /// An empty mbuf; null where none is free.
+    pub fn shim_alloc(pool: *mut c_void) -> *mut c_void;
+    /// So many empty mbufs, or none.
+    pub fn shim_alloc_bulk(pool: *mut c_void, mbufs: *mut *mut c_void, count: c_uint) -> c_int;
+    /// Gives mbufs back to their pools.
+    pub fn shim_free_bulk(mbufs: *mut *mut c_void, count: c_uint);
+    /// Where an mbuf's bytes are.
+    pub fn shim_view(mbuf: *mut c_void, view: *mut View);
+    /// Sets the bytes that are in an mbuf of one segment.
+    pub fn shim_set_len(mbuf: *mut c_void, len: u16);
+    /// Has the port write the checksums of a frame of UDP over IPv4 without options.
+    pub fn shim_offload_checksums(mbuf: *mut c_void);
+
+    /// Adds a virtual device.
+    pub fn shim_device_add(driver_and_number: *const c_char, args: *const c_char) -> c_int;
+    /// Adds two ports joined by rings of so many frames, a power of two.
+    pub fn shim_ring_pair(name: *const c_char, size: c_uint, ports: *mut u16) -> c_int;
+    /// The port of a device.
+    pub fn shim_port_by_name(name: *const c_char, port: *mut u16) -> c_int;
+    /// The first port from a number on; -1: there is none.
+    pub fn shim_port_next(from: u16) -> c_int;
+    /// The device of a port.
+    pub fn shim_port_name(port: u16, name: *mut c_char, room: usize) -> c_int;
+    /// What a port is and can.
+    pub fn shim_port_info(port: u16, info: *mut PortInfo) -> c_int;
+    /// Configures and starts a port. `rings` are then the frames that its queues hold, receiving and sending.
+    pub fn shim_port_start(port: u16, config: *const PortConfig, rings: *mut u16) -> c_int;
+    /// Stops a port for good.
+    pub fn shim_port_close(port: u16) -> c_int;
+    /// What a port has counted.
+    pub fn shim_port_stats(port: u16, stats: *mut PortStats) -> c_int;
+    /// Receives up to so many frames, whose first bytes are on their way into the cache then.
+    pub fn shim_receive(port: u16, queue: u16, mbufs: *mut *mut c_void, count: u16) -> u16;
+    /// Sends up to so many frames, from the first on; those sent are the driver's.
+    pub fn shim_send(port: u16, queue: u16, mbufs: *mut *mut c_void, count: u16) -> u16;
+}

@@ -1,0 +1,111 @@
+//! One frame.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::slice;
+
+use dpdk_sys::View;
+
+/// A frame in DPDK's memory. Who holds it owns it; dropped, it goes back to its pool.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Mbuf {
+    mbuf: NonNull<c_void>,
+}
+
+// SAFETY: it is owned by one, and any thread may give an mbuf back.
+unsafe impl Send for Mbuf {}
+
+impl Mbuf {
+    /// # Safety
+    /// The mbuf must be owned by the caller alone, and its first segment's memory referred to by nothing else.
+    pub(super) unsafe fn from_raw(mbuf: NonNull<c_void>) -> Self {
+        Self { mbuf }
+    }
+
+    pub(super) fn into_raw(self) -> *mut c_void {
+        let mbuf = self.mbuf.as_ptr();
+        std::mem::forget(self);
+        mbuf
+    }
+
+    fn view(&self) -> View {
+        let mut view = MaybeUninit::uninit();
+        // SAFETY: the mbuf is ours, and the shim writes the whole view.
+        unsafe {
+            dpdk_sys::shim_view(self.mbuf.as_ptr(), view.as_mut_ptr());
+            view.assume_init()
+        }
+    }
+
+    /// Mbufs that the packet is spread over. More than one: [`Self::bytes`] are only the first part.
+    pub fn segments(&self) -> usize {
+        self.view().segments.into()
+    }
+
+    /// The frame, from the Ethernet header on.
+    pub fn bytes(&self) -> &[u8] {
+        let view = self.view();
+        // SAFETY: so many bytes are there, written by a driver or by us.
+        unsafe { slice::from_raw_parts(view.data, view.len.into()) }
+    }
+
+    /// The frame, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let view = self.view();
+        // SAFETY: as above, and nobody else has the mbuf.
+        unsafe { slice::from_raw_parts_mut(view.data, view.len.into()) }
+    }
+
+    /// All the room that a frame can have, to be written; then say by [`Self::set_len`] how much was.
+    pub fn room_mut(&mut self) -> &mut [u8] {
+        let view = self.view();
+        // SAFETY: the memory is there and ours. A pool's memory is mapped anew, and so all zero before it is written:
+        // no byte of it is uninitialised.
+        unsafe { slice::from_raw_parts_mut(view.data, view.room.into()) }
+    }
+
+    /// Bytes that a frame can have.
+    pub fn room(&self) -> usize {
+        self.view().room.into()
+    }
+
+    /// Says how many bytes the frame has.
+    ///
+    /// # Panics
+    /// There is no room for so many.
+    pub fn set_len(&mut self, len: usize) {
+        let view = self.view();
+        assert!(
+            len <= view.room.into() && view.segments == 1,
+            "{len} bytes, there is room for {} in each of {} segments",
+            view.room,
+            view.segments
+        );
+        // SAFETY: the mbuf is ours, and has the room.
+        unsafe { dpdk_sys::shim_set_len(self.mbuf.as_ptr(), len as u16) }
+    }
+
+    /// Has the port write the checksums of the frame, which is UDP over IPv4 without options or VLAN tag. Only where the port
+    /// was started so.
+    ///
+    /// # Panics
+    /// It has no room for these headers.
+    pub fn offload_checksums(&mut self) {
+        assert!(
+            self.bytes().len() >= 14 + 20 + 8,
+            "no headers to write checksums to"
+        );
+        // SAFETY: the mbuf is ours, and the headers that are written to are in it.
+        unsafe { dpdk_sys::shim_offload_checksums(self.mbuf.as_ptr()) }
+    }
+}
+
+impl Drop for Mbuf {
+    fn drop(&mut self) {
+        let mut mbuf = self.mbuf.as_ptr();
+        // SAFETY: it is ours, and not used any more.
+        unsafe { dpdk_sys::shim_free_bulk(&raw mut mbuf, 1) }
+    }
+}

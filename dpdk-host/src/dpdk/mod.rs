@@ -1,0 +1,20 @@
+//! What this host uses of DPDK, safe to call: all `unsafe` code of the host is in here.
+//!
+//! [`Eal`] starts DPDK and is what ports and pools are made with. A [`Device`] is a port that does not run yet,
+//! [`Port`] one that does; it gives out its [`Queue`]s, each to one owner. Frames are [`Mbuf`]s, owned by who holds them.
+
+mod burst;
+mod device;
+mod eal;
+mod error;
+mod mbuf;
+mod pool;
+mod port;
+
+pub use burst::{BURST, Burst, Drain};
+pub use device::{Device, PortInfo};
+pub use eal::Eal;
+pub use error::DpdkError;
+pub use mbuf::Mbuf;
+pub use pool::Pool;
+pub use port::{Port, PortConfig, PortStats, Queue};

@@ -1,0 +1,142 @@
+//! Ports that run, and their queues.
+
+use std::sync::Arc;
+
+use dpdk_sys as sys;
+
+use super::{Burst, Device, DpdkError, Pool};
+
+/// How a port is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Pairs of a receive and a send queue.
+    pub queues: u16,
+    /// Frames that a receive queue should hold; the driver may choose another number near it.
+    pub receive_ring: u16,
+    /// Frames that a send queue should hold.
+    pub send_ring: u16,
+    /// Bytes of the largest IP packet; `None`: as it is. Virtual devices refuse more than 1500, and carry it unasked.
+    pub mtu: Option<u16>,
+    /// Whether the port writes the checksums of frames that say so. Only where it can.
+    pub checksums: bool,
+}
+
+impl Default for PortConfig {
+    fn default() -> Self {
+        Self {
+            queues: 1,
+            receive_ring: 1024,
+            send_ring: 1024,
+            mtu: None,
+            checksums: false,
+        }
+    }
+}
+
+/// A port that runs. It stops when it and all its queues are dropped.
+#[derive(Debug)]
+pub struct Port {
+    running: Arc<Running>,
+    receive_ring: u16,
+}
+
+#[derive(Debug)]
+struct Running {
+    device: Device,
+    /// Receives into it.
+    _pool: Pool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: the port runs, and no queue is left that could use it. That it stops badly changes nothing.
+        let _ = unsafe { sys::shim_port_close(self.device.port) };
+    }
+}
+
+/// What a port has counted.
+pub type PortStats = sys::PortStats;
+
+/// A receive and a send queue of a port, with the same number and one owner.
+#[derive(Debug)]
+pub struct Queue {
+    running: Arc<Running>,
+    number: u16,
+}
+
+impl Port {
+    /// Starts a port that receives into mbufs of a pool.
+    ///
+    /// # Errors
+    /// What DPDK said.
+    pub fn start(device: Device, pool: &Pool, config: &PortConfig) -> Result<(Self, Vec<Queue>), DpdkError> {
+        let port_config = sys::PortConfig {
+            pool: pool.as_ptr(),
+            queues: config.queues,
+            receive_ring: config.receive_ring,
+            send_ring: config.send_ring,
+            mtu: config.mtu.unwrap_or(0),
+            checksums: config.checksums.into(),
+        };
+        let mut rings = [0; 2];
+        // SAFETY: there is a device, so EAL runs; pools live as long as the process; there is room for two numbers.
+        let code = unsafe { sys::shim_port_start(device.port, &raw const port_config, rings.as_mut_ptr()) };
+        device.done(
+            code,
+            "ask for fewer queues, smaller rings or a smaller MTU, and for mbufs that hold a whole frame",
+        )?;
+        let running = Arc::new(Running {
+            device,
+            _pool: pool.clone(),
+        });
+        let queue = |number| Queue {
+            running: Arc::clone(&running),
+            number,
+        };
+        let queues = (0..config.queues).map(queue).collect();
+        let port = Self {
+            running,
+            receive_ring: rings[0],
+        };
+        Ok((port, queues))
+    }
+
+    /// Frames that a receive queue holds.
+    pub fn receive_ring(&self) -> u16 {
+        self.receive_ring
+    }
+
+    /// What it has counted.
+    ///
+    /// # Errors
+    /// What DPDK said.
+    pub fn stats(&self) -> Result<PortStats, DpdkError> {
+        let device = &self.running.device;
+        let mut stats = PortStats::default();
+        // SAFETY: the port runs, and the shim writes to `stats` only.
+        let code = unsafe { sys::shim_port_stats(device.port, &raw mut stats) };
+        device.done(code, "this driver does not count")?;
+        Ok(stats)
+    }
+}
+
+impl Queue {
+    /// Adds the frames that have come, up to `limit`, behind those in a burst; returns how many. It does not wait.
+    pub fn receive(&mut self, limit: usize, into: &mut Burst) -> usize {
+        let limit = limit.min(super::BURST - into.len());
+        into.extend_raw(limit, |spare| {
+            let (port, count) = (self.running.device.port, spare.len() as u16);
+            // SAFETY: the port runs and has this queue, which is ours; `spare` has room for `count` pointers.
+            unsafe { sys::shim_receive(port, self.number, spare.as_mut_ptr(), count) }.into()
+        })
+    }
+
+    /// Sends frames from the front of a burst on; returns how many. Those that the port has no room for now stay in it.
+    pub fn send(&mut self, from: &mut Burst) -> usize {
+        from.take_raw(|mbufs| {
+            let (port, count) = (self.running.device.port, mbufs.len() as u16);
+            // SAFETY: the port runs and has this queue, which is ours; what it takes of the `count` mbufs is its own then.
+            unsafe { sys::shim_send(port, self.number, mbufs.as_mut_ptr(), count) }.into()
+        })
+    }
+}
