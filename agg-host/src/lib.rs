@@ -6,11 +6,14 @@
 mod args;
 mod counters;
 mod epoch;
+pub mod frame;
 mod job;
+mod memory;
 mod names;
 mod program;
 mod reach;
 mod settings;
+mod simd;
 mod stop;
 mod stragglers;
 
@@ -18,11 +21,13 @@ pub use args::{HostArgs, say};
 pub use counters::shard_counters;
 pub use epoch::epoch_now;
 pub use job::{abort, job_config, member_endpoints, parent_endpoint, refused};
+pub use memory::SlotMemory;
 pub use names::{Names, name};
 pub use program::run;
 pub use reach::{reachable, uplink};
 pub use settings::{
     DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, SettingsError, in_range, is_straggler_time, same_family,
 };
+pub use simd::{ShardAggregator, handle};
 pub use stop::tell_ranks;
 pub use stragglers::{Watched, watch};

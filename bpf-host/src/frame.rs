@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use agg_core::wire::packet_len;
+use agg_host::frame::{End, Way};
 use bpf_layout::{FRAMING, MAX_FRAME, MAX_LANES};
 
 /// Bytes of the largest packet.
@@ -20,21 +21,12 @@ pub(crate) fn wrap(from: SocketAddrV4, to: SocketAddrV4, packet: &[u8]) -> Optio
         return None;
     }
     let mut frame = [0; MAX_FRAME];
-    let udp_len = (UDP + packet.len()) as u16;
-    frame[12..14].copy_from_slice(&[8, 0]);
-    let ip = &mut frame[ETHERNET..ETHERNET + IP];
-    // Version 4, five words; may not be fragmented, 64 hops, UDP.
-    ip[0] = 0x45;
-    ip[2..4].copy_from_slice(&(udp_len + IP as u16).to_be_bytes());
-    ip[6..10].copy_from_slice(&[0x40, 0, 64, 17]);
-    ip[12..16].copy_from_slice(&from.ip().octets());
-    ip[16..20].copy_from_slice(&to.ip().octets());
-    let sum = checksum(ip);
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    let udp = &mut frame[ETHERNET + IP..FRAMING];
-    udp[0..2].copy_from_slice(&from.port().to_be_bytes());
-    udp[2..4].copy_from_slice(&to.port().to_be_bytes());
-    udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
+    let end = |address| End { mac: [0; 6], address };
+    let way = Way {
+        from: end(from),
+        to: end(to),
+    };
+    way.write(packet.len(), frame.first_chunk_mut()?);
     frame[FRAMING..FRAMING + packet.len()].copy_from_slice(packet);
     Some(frame)
 }
@@ -49,16 +41,10 @@ pub(crate) fn unwrap(frame: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
     Some((to, rest.get(..len)?))
 }
 
-/// The checksum of an IPv4 header whose own field is zero (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let words = header.as_chunks::<2>().0.iter();
-    let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    !((sum & 0xffff) + (sum >> 16)) as u16
-}
-
 #[cfg(test)]
 mod tests {
+    use agg_host::frame::checksum;
+
     use super::*;
 
     const FROM: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 5000);

@@ -36,7 +36,7 @@ fn mbufs_are_owned_by_one_and_frames_come_out_as_they_went_in() {
 fn mbufs_go_back(pool: &Pool) {
     let mbuf = frame(pool, 7, 60);
     assert_eq!((mbuf.bytes(), mbuf.segments()), ([7; 60].as_slice(), 1));
-    assert!(mbuf.room() >= ROOM.into(), "room for {}", mbuf.room());
+    assert!(mbuf.room() >= usize::from(ROOM), "room for {}", mbuf.room());
     assert_eq!(pool.available(), MBUFS - 1);
     drop(mbuf);
     assert_eq!(pool.available(), MBUFS);

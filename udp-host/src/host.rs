@@ -7,10 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use agg_control::{ControlServer, DataPlane, ShardCounters};
-use agg_core::pool::slot_memory;
-use agg_core::slot::Head;
-use agg_core::{Aggregator, Lanes};
-use agg_host::{epoch_now, in_range, is_straggler_time, same_family};
+use agg_host::{SlotMemory, epoch_now, in_range, is_straggler_time, same_family};
 use udp_io::{MAX_QUEUES, PortConfig, QueueConfig, QueuedPort};
 
 use crate::lent::Borrowed;
@@ -77,7 +74,7 @@ impl UdpHost {
         }
         let base_port = ports.first().map_or(0, |port| port.local_addr().port());
         let epoch = epoch_now();
-        let slots = Pool::of(config.memory_mib << 20, config.store_mib << 20);
+        let slots = SlotMemory::of(config.memory_mib << 20, config.store_mib << 20);
         let too_large = || HostError::Memory {
             bytes: slots.bytes(),
             shards: config.shards,
@@ -207,46 +204,6 @@ impl Drop for UdpHost {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// The memory of one shard.
-struct Pool {
-    heads: usize,
-    lanes: usize,
-}
-
-impl Pool {
-    /// As many slots of the smallest common chunk size as fit; larger ones leave some heads unused.
-    /// Chunks in the deeper memory have their heads here, too.
-    fn of(bytes: u64, store: u64) -> Self {
-        let lanes = Lanes::L256.count();
-        let one = slot_memory(1, lanes as u64, 1);
-        let chunks = (bytes / one).max(2);
-        Self {
-            heads: (chunks + store / one) as usize,
-            lanes: chunks as usize * lanes,
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        (self.heads * size_of::<Head>() + self.lanes * size_of::<i32>()) as u64
-    }
-
-    /// An aggregator over memory of this size; `None` where it cannot be had.
-    fn aggregator(&self) -> Option<crate::simd::ShardAggregator> {
-        Some(Aggregator::new(
-            filled(Head::VACANT, self.heads)?,
-            filled(0, self.lanes)?,
-        ))
-    }
-}
-
-/// Memory for `len` values; `None` where it cannot be had.
-fn filled<T: Clone>(value: T, len: usize) -> Option<Box<[T]>> {
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(len).ok()?;
-    memory.resize(len, value);
-    Some(memory.into_boxed_slice())
 }
 
 /// One port a shard, on consecutive ports. Where the kernel chooses the first, the next ones may be taken: try

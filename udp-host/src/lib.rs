@@ -21,7 +21,6 @@ mod lent;
 mod plane;
 mod queues;
 mod shard;
-mod simd;
 mod store;
 mod turns;
 

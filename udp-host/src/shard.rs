@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use agg_core::wire::packet_len;
 use agg_core::{Endpoint, Lanes, Verdict};
-use agg_host::Names;
+use agg_host::{Names, ShardAggregator};
 use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
 
 use crate::lent::{Borrowed, Said};
 use crate::queues::queue_of;
-use crate::simd::{self, ShardAggregator};
 use crate::store::{self, Store};
 use crate::turns::{Turns, Work};
 
@@ -209,7 +208,7 @@ impl Shard {
                 Ok::<(), io::Error>(())
             };
             for (source, packet) in received.packets() {
-                let verdict = simd::handle(aggregator, packet, &Endpoint::from(source), now, &mut out);
+                let verdict = agg_host::handle(aggregator, packet, &Endpoint::from(source), now, &mut out);
                 send(verdict, Some(source), routes, &out)?;
             }
             store::serve(

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use agg_core::{MemberSet, Nanos, Round, StoreAction, Verdict};
+use agg_host::ShardAggregator;
 
 use crate::lent::Borrowed;
 use crate::shard::Route;
-use crate::simd::ShardAggregator;
 
 /// Which sum it is: the same round and set always have the same values (R-NUM-5).
 type Sum = (Round, MemberSet);

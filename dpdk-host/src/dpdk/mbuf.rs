@@ -66,6 +66,13 @@ impl Mbuf {
         unsafe { slice::from_raw_parts_mut(view.data, view.room.into()) }
     }
 
+    /// The same, to be read: also what was written there before it had a length.
+    pub fn room_bytes(&self) -> &[u8] {
+        let view = self.view();
+        // SAFETY: as for [`Self::room_mut`].
+        unsafe { slice::from_raw_parts(view.data, view.room.into()) }
+    }
+
     /// Bytes that a frame can have.
     pub fn room(&self) -> usize {
         self.view().room.into()
@@ -78,7 +85,7 @@ impl Mbuf {
     pub fn set_len(&mut self, len: usize) {
         let view = self.view();
         assert!(
-            len <= view.room.into() && view.segments == 1,
+            len <= usize::from(view.room) && view.segments == 1,
             "{len} bytes, there is room for {} in each of {} segments",
             view.room,
             view.segments

@@ -5,11 +5,11 @@ use agg_core::{Aggregator, Endpoint, Nanos, Verdict};
 use multiversion::multiversion;
 
 /// The aggregator of one shard.
-pub(crate) type ShardAggregator = Aggregator<Box<[Head]>, Box<[i32]>>;
+pub type ShardAggregator = Aggregator<Box<[Head]>, Box<[i32]>>;
 
 /// [`Aggregator::handle`], inlined into each version so that the merge vectorises.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(crate) fn handle(
+pub fn handle(
     aggregator: &mut ShardAggregator,
     packet: &[u8],
     source: &Endpoint,

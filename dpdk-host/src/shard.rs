@@ -1,0 +1,94 @@
+//! One shard: an aggregator, and where its jobs' packets go.
+
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use agg_core::Nanos;
+use agg_host::ShardAggregator;
+
+use crate::{FrameCounters, Neighbours, Network};
+
+/// One shard. The core that polls holds its lock for a burst at a time; the control service takes it for a registration.
+pub struct Shard {
+    clock: Instant,
+    state: Mutex<State>,
+}
+
+/// What the core and the control service share.
+pub struct State {
+    /// The slots.
+    pub aggregator: ShardAggregator,
+    /// How members and parents are reached.
+    pub neighbours: Neighbours,
+    /// What has happened to frames.
+    pub frames: FrameCounters,
+    pub(crate) routes: HashMap<u64, Route>,
+}
+
+/// Where a job's packets go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Results and Wants, by member number.
+    pub members: Vec<SocketAddrV4>,
+    /// The sums of a leaf.
+    pub parent: Option<SocketAddrV4>,
+}
+
+impl Route {
+    fn ends(&self) -> impl Iterator<Item = &SocketAddrV4> {
+        self.members.iter().chain(&self.parent)
+    }
+}
+
+impl Shard {
+    /// A shard in a network, without jobs.
+    pub fn new(aggregator: ShardAggregator, network: Network) -> Self {
+        Self {
+            clock: Instant::now(),
+            state: Mutex::new(State {
+                aggregator,
+                neighbours: Neighbours::new(network),
+                frames: FrameCounters::default(),
+                routes: HashMap::new(),
+            }),
+        }
+    }
+
+    /// What it has, while nobody else looks at it.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time that the aggregator is told.
+    pub fn now(&self) -> Nanos {
+        self.clock.elapsed().as_nanos() as Nanos
+    }
+}
+
+impl State {
+    /// Says where a job's packets go; who that is is asked for from now on.
+    pub fn set_route(&mut self, key: u64, route: Route) {
+        for end in route.ends() {
+            self.neighbours.want(*end.ip());
+        }
+        // Only then: who is in both stays known.
+        self.remove_route(key);
+        self.routes.insert(key, route);
+    }
+
+    /// A job's packets go nowhere any more.
+    pub fn remove_route(&mut self, key: u64) {
+        if let Some(route) = self.routes.remove(&key) {
+            for end in route.ends() {
+                self.neighbours.release(*end.ip());
+            }
+        }
+    }
+
+    /// Where a job's packets go.
+    pub fn route(&self, key: u64) -> Option<&Route> {
+        self.routes.get(&key)
+    }
+}
