@@ -1,10 +1,13 @@
 //! What a core does while no frames come.
 
-use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
 /// What a core does while no frames come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Idle {
     /// It looks again at once: the lowest latency, for a core that nobody else needs.
     Spin,
@@ -32,19 +35,6 @@ impl Idle {
     }
 }
 
-impl FromStr for Idle {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "spin" => Ok(Self::Spin),
-            "yield" => Ok(Self::Yield),
-            "sleep" => Ok(Self::Sleep),
-            _ => Err(format!("{name} is no idle policy: give spin, yield or sleep")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
@@ -61,13 +51,5 @@ mod tests {
             }
         }
         Idle::Spin.wait(u32::MAX);
-    }
-
-    #[test]
-    fn names_are_those_of_the_settings() {
-        assert_eq!("spin".parse(), Ok(Idle::Spin));
-        assert_eq!("sleep".parse(), Ok(Idle::Sleep));
-        let error = Idle::from_str("busy").unwrap_err();
-        assert_eq!(error, "busy is no idle policy: give spin, yield or sleep");
     }
 }

@@ -86,7 +86,7 @@ const GROUPS: &[Group] = &[
         name: "end-to-end",
         about: "tests marked `#[ignore = \"needs root\"]`: whole jobs in network namespaces",
         limit: minutes(30),
-        needs: &[&needs::NAMESPACES, &needs::ETHTOOL],
+        needs: &[&needs::NAMESPACES, &needs::ETHTOOL, &needs::PING],
         privileged: true,
         run: suites::end_to_end,
     },

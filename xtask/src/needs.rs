@@ -132,6 +132,13 @@ pub(crate) const ETHTOOL: Need = Need {
     install: Install::Apt(&["ethtool"]),
 };
 
+/// Whether an address answers.
+pub(crate) const PING: Need = Need {
+    name: "ping",
+    detect: || find("ping").is_some(),
+    install: Install::Apt(&["iputils-ping"]),
+};
+
 /// The poll-mode host is built on it.
 pub(crate) const DPDK: Need = Need {
     name: "DPDK",

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use testnet::{Link, Net};
 
-use crate::needs::{find, workspace};
+use crate::needs::{self, find, workspace};
 use crate::step::{Step, cargo};
 
 /// Which tests of a package to run.
@@ -55,8 +55,8 @@ fn all_but(packages: &str, without: &[&str]) -> String {
     }
 }
 
-/// All that needs root. The command line and the kernel's host run as users have them, in release; the rest shares `unit`'s
-/// build.
+/// All that needs root. The command line, the kernel's host and that of DPDK run as users have them, in release; the rest
+/// shares `unit`'s build.
 pub(crate) fn end_to_end(step: &mut Step) {
     // Root in a container may lack the capabilities. One reason is clearer than each test's failure.
     let probe = Net::new("trib-probe").and_then(|mut net| {
@@ -72,7 +72,7 @@ pub(crate) fn end_to_end(step: &mut Step) {
         return step.skip(format!("all of it: {error}"));
     }
     let packages = workspace(step);
-    let others = all_but(&packages, &["tributary", "bpf-host", "agg-check"]);
+    let others = all_but(&packages, &["tributary", "bpf-host", "dpdk-host", "agg-check"]);
     step.tests(runner(&others, Which::Ignored));
     step.tests(runner("--release --package tributary", Which::Ignored));
     // These start the command line, too, and cargo builds that for tests of its own package only.
@@ -81,6 +81,10 @@ pub(crate) fn end_to_end(step: &mut Step) {
         return step.fail_by_end("cargo build --release --package tributary", &build);
     }
     step.tests(runner("--release --package bpf-host", Which::Ignored));
+    // Where it cannot be had, that is told already.
+    if needs::DPDK.is_met() {
+        step.tests(runner("--release --package dpdk-host", Which::Ignored));
+    }
 }
 
 /// The first command of the README, word for word, ends with status 0.

@@ -1,0 +1,83 @@
+//! The command line of `dpdk-host serve`.
+
+use std::net::Ipv4Addr;
+
+use agg_host::{HostArgs, say};
+use clap::Args;
+
+use crate::{DpdkHost, HostConfig, HostError, Idle};
+
+/// How to serve. What is given here goes before what the configuration file says.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Where to serve and whom to send to.
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// The port, by the name that DPDK has for its device [default: the only one].
+    #[arg(long, value_name = "DEVICE")]
+    pub port: Option<String>,
+    /// Bits of the data address that all of the port's network have in common [default: 24].
+    #[arg(long, value_name = "BITS")]
+    pub prefix: Option<u8>,
+    /// Who passes on what goes to other networks.
+    #[arg(long, value_name = "IP")]
+    pub gateway: Option<Ipv4Addr>,
+    /// What the core does while no frames come [default: yield].
+    #[arg(long, value_enum)]
+    pub idle: Option<Idle>,
+    /// Slot memory in MiB, allocated at the start [default: 64].
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    /// The arguments of DPDK in one string, in the place of those behind `--`.
+    #[arg(
+        long,
+        value_name = "ARGUMENTS",
+        allow_hyphen_values = true,
+        conflicts_with = "eal_last"
+    )]
+    pub eal: Option<String>,
+    /// DPDK's own arguments, as `dpdk-testpmd` takes them.
+    #[arg(last = true, value_name = "EAL")]
+    pub eal_last: Vec<String>,
+}
+
+impl ServeArgs {
+    /// The configuration that these arguments and the file they name make.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a setting that does not exist or cannot be.
+    pub fn host_config(&self) -> Result<HostConfig, HostError> {
+        let mut config: HostConfig = self.host.file()?;
+        let HostConfig {
+            control_addr,
+            data_addr,
+            control,
+            ..
+        } = &mut config;
+        self.host.override_file(control_addr, data_addr, control);
+        if let Some(eal) = &self.eal {
+            config.eal = eal.split_whitespace().map(str::to_owned).collect();
+        } else if !self.eal_last.is_empty() {
+            config.eal.clone_from(&self.eal_last);
+        }
+        config.port = self.port.clone().or(config.port);
+        config.prefix = self.prefix.unwrap_or(config.prefix);
+        config.gateway = self.gateway.or(config.gateway);
+        config.idle = self.idle.unwrap_or(config.idle);
+        config.memory_mib = self.memory.unwrap_or(config.memory_mib);
+        Ok(config)
+    }
+}
+
+/// Starts an aggregator, says so on standard error, and waits until `stopped` returns.
+///
+/// # Errors
+/// The host does not start.
+pub fn serve(args: &ServeArgs, stopped: impl FnOnce()) -> Result<(), HostError> {
+    let host = DpdkHost::start(&args.host_config()?)?;
+    say(&format!("aggregating: {}", host.summary()));
+    stopped();
+    say("stopping: telling the ranks of running jobs");
+    host.shutdown();
+    Ok(())
+}

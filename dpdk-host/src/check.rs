@@ -1,0 +1,178 @@
+//! `dpdk-host check`: what this machine has and lacks, in plain words.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::dpdk::{Device, DpdkError, Eal, PortInfo};
+
+/// How a finding bears on whether the host can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// All is well.
+    Good,
+    /// It runs, but something is to be known.
+    Note,
+    /// It cannot run.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding(Weight, String);
+
+/// All that was looked at; shown, a line a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report(Vec<Finding>);
+
+impl Report {
+    /// Whether the host can run.
+    ///
+    /// # Errors
+    /// It cannot: how many findings say so.
+    pub fn verdict(&self) -> Result<(), String> {
+        let bad = self.0.iter().filter(|finding| finding.0 == Weight::Bad).count();
+        if bad == 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "dpdk-host cannot serve here: see the {bad} marked NO above"
+        ))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, Finding(weight, text)) in self.0.iter().enumerate() {
+            let mark = match weight {
+                Weight::Good => "ok  ",
+                Weight::Note => "note",
+                Weight::Bad => "NO  ",
+            };
+            let end = if number == 0 { "" } else { "\n" };
+            write!(f, "{end}{mark}  {text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks at this machine, and starts DPDK with these arguments. Not in a process that serves.
+pub fn check(eal: &[String]) -> Report {
+    let mut findings = vec![
+        Finding(Weight::Good, Eal::version()),
+        huge_pages(Path::new("/sys/kernel/mm/hugepages")),
+        vfio(Path::new("/dev/vfio/vfio")),
+    ];
+    match Eal::start(eal) {
+        Ok(eal) => {
+            findings.push(Finding(
+                Weight::Good,
+                "DPDK starts with these arguments".to_owned(),
+            ));
+            findings.extend(ports(&eal));
+        }
+        Err(error) => findings.push(Finding(Weight::Bad, error.to_string())),
+    }
+    Report(findings)
+}
+
+/// What is reserved, in a folder like `/sys/kernel/mm/hugepages`.
+fn huge_pages(folder: &Path) -> Finding {
+    let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let sizes = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<String> = sizes
+        .filter_map(|size| {
+            let free = number(&size.path().join("free_hugepages")).filter(|free| *free > 0)?;
+            let name = size.file_name().into_string().ok()?;
+            Some(format!("{free} of {}", name.strip_prefix("hugepages-")?))
+        })
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        return Finding(
+            Weight::Note,
+            "no huge pages are free: network cards need them (`echo 512 > \
+             /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages` as root); virtual devices work with --no-huge"
+                .to_owned(),
+        );
+    }
+    Finding(Weight::Good, format!("huge pages are free: {}", found.join(", ")))
+}
+
+/// Whether network cards can be handed to a process, by `/dev/vfio/vfio`.
+fn vfio(device: &Path) -> Finding {
+    if device.exists() {
+        return Finding(
+            Weight::Good,
+            "VFIO is loaded: network cards can be bound to vfio-pci".to_owned(),
+        );
+    }
+    Finding(
+        Weight::Note,
+        "VFIO is not loaded: `modprobe vfio-pci`, with an IOMMU switched on in the firmware; Mellanox cards and virtual \
+         devices need neither"
+            .to_owned(),
+    )
+}
+
+fn ports(eal: &Eal) -> Vec<Finding> {
+    let names = Device::names(eal);
+    if names.is_empty() {
+        return vec![Finding(Weight::Bad, DpdkError::NoPort.to_string())];
+    }
+    let describe = |name: &String| match Device::find(eal, name).and_then(|device| device.info()) {
+        Ok(info) => Finding(Weight::Good, port(name, &info)),
+        Err(error) => Finding(Weight::Bad, error.to_string()),
+    };
+    names.iter().map(describe).collect()
+}
+
+fn port(name: &str, info: &PortInfo) -> String {
+    let mac = info.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let node = info
+        .node
+        .map_or("any NUMA node".to_owned(), |node| format!("NUMA node {node}"));
+    let checksums = if info.has_checksums {
+        "it writes checksums"
+    } else {
+        "UDP goes without checksums"
+    };
+    format!(
+        "port {name}: {}, {mac}, MTU {}, {} queues, {node}, {checksums}",
+        info.driver, info.mtu, info.max_queues
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_with_what_to_do() {
+        let folder = std::env::temp_dir().join(format!("trib-dpdk-check-{}", std::process::id()));
+        assert_eq!(huge_pages(&folder).0, Weight::Note);
+        let pages = folder.join("hugepages-2048kB");
+        fs::create_dir_all(&pages).unwrap();
+        for (free, weight) in [("0\n", Weight::Note), ("512\n", Weight::Good)] {
+            fs::write(pages.join("free_hugepages"), free).unwrap();
+            assert_eq!(huge_pages(&folder).0, weight);
+        }
+        assert_eq!(huge_pages(&folder).1, "huge pages are free: 512 of 2048kB");
+        assert_eq!(vfio(&folder).0, Weight::Good);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(vfio(&folder).0, Weight::Note);
+    }
+
+    #[test]
+    fn one_no_is_enough() {
+        let finding = |weight| Finding(weight, "text".to_owned());
+        assert!(
+            Report(vec![finding(Weight::Good), finding(Weight::Note)])
+                .verdict()
+                .is_ok()
+        );
+        let report = Report(vec![finding(Weight::Note), finding(Weight::Bad)]);
+        assert_eq!(report.to_string(), "note  text\nNO    text");
+        assert!(report.verdict().unwrap_err().contains("the 1 marked NO"));
+    }
+}

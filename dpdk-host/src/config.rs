@@ -1,0 +1,161 @@
+//! What the host is told at its start.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use agg_control::ControlConfig;
+use agg_host::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, in_range, is_straggler_time, same_family};
+use serde::{Deserialize, Serialize};
+
+use crate::{HostError, Idle, Network};
+
+/// What the host is told at its start, as a TOML file has it too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostConfig {
+    /// DPDK's own arguments, as `dpdk-testpmd` takes them.
+    pub eal: Vec<String>,
+    /// The port, by the name that DPDK has for its device; it may be left out where there is one only.
+    pub port: Option<String>,
+    /// Where packets are received (UDP): the port's own address, which the kernel need not have.
+    pub data_addr: SocketAddr,
+    /// Bits of that address that all of the port's network have in common.
+    pub prefix: u8,
+    /// Who passes on what goes to other networks.
+    pub gateway: Option<Ipv4Addr>,
+    /// Bytes of the largest IP packet; left out: what the port says. Virtual devices say 1500 and may carry more.
+    pub mtu: Option<u16>,
+    /// Frames that the receive queue holds.
+    pub receive_ring: u16,
+    /// Frames that the send queue holds.
+    pub send_ring: u16,
+    /// Mbufs for frames; more than both queues hold.
+    pub mbufs: u32,
+    /// Room of each, in bytes.
+    pub mbuf_room: u16,
+    /// What the core does while no frames come.
+    pub idle: Idle,
+    /// Slot memory in MiB, allocated at the start.
+    pub memory_mib: u64,
+    /// Where the control service listens (TCP), in the kernel.
+    pub control_addr: SocketAddr,
+    /// A rank for which slots have waited so long is named in the log, in seconds.
+    pub straggler_after: f64,
+    /// Settings of the control service.
+    pub control: ControlConfig,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self {
+            eal: Vec::new(),
+            port: None,
+            data_addr: SocketAddr::new(any, DEFAULT_DATA_PORT),
+            prefix: 24,
+            gateway: None,
+            mtu: None,
+            receive_ring: 512,
+            send_ring: 512,
+            mbufs: 4095,
+            mbuf_room: 2048,
+            idle: Idle::default(),
+            memory_mib: 64,
+            control_addr: SocketAddr::new(any, DEFAULT_CONTROL_PORT),
+            straggler_after: 1.0,
+            control: ControlConfig::default(),
+        }
+    }
+}
+
+impl HostConfig {
+    /// Checks what can be checked without DPDK.
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    pub fn validate(&self) -> Result<(), HostError> {
+        self.local()?;
+        let rings = 16..=32768;
+        let ring = |name, value: u16| in_range(name, value.into(), "16 to 32768", rings.contains(&value));
+        ring("receive_ring", self.receive_ring)?;
+        ring("send_ring", self.send_ring)?;
+        let needed = u32::from(self.receive_ring) + u32::from(self.send_ring) + 128;
+        in_range(
+            "mbufs",
+            self.mbufs.into(),
+            "more than both rings and 128 hold, to 4194303",
+            (needed..1 << 22).contains(&self.mbufs),
+        )?;
+        let room = 2048..=16384;
+        in_range(
+            "mbuf_room",
+            self.mbuf_room.into(),
+            "2048 to 16384",
+            room.contains(&self.mbuf_room),
+        )?;
+        in_range("prefix", self.prefix.into(), "0 to 32", self.prefix <= 32)?;
+        let memory = 1..=65536;
+        in_range(
+            "memory_mib",
+            self.memory_mib,
+            "1 to 65536",
+            memory.contains(&self.memory_mib),
+        )?;
+        is_straggler_time(self.straggler_after)?;
+        Ok(same_family(self.control_addr, self.data_addr)?)
+    }
+
+    /// Where packets are received.
+    ///
+    /// # Errors
+    /// It is no single IPv4 address.
+    pub(crate) fn local(&self) -> Result<SocketAddrV4, HostError> {
+        match self.data_addr {
+            SocketAddr::V4(addr) if !addr.ip().is_unspecified() && addr.port() != 0 => Ok(addr),
+            addr => Err(HostError::Address(addr)),
+        }
+    }
+
+    /// The network that the port is in.
+    pub(crate) fn network(&self, local: SocketAddrV4) -> Network {
+        Network {
+            address: *local.ip(),
+            prefix: self.prefix,
+            gateway: self.gateway,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let config: HostConfig = toml::from_str(text).unwrap();
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_is_named_with_what_can() {
+        assert_eq!(
+            refused(""),
+            "data_addr = 0.0.0.0:4601 is no address of a port: give the one IPv4 address and UDP port that packets go to"
+        );
+        assert!(refused("data_addr = '[::1]:5'").contains("no address of a port"));
+        let here = |text: &str| refused(&format!("data_addr = '10.0.0.1:4601'\n{text}"));
+        assert_eq!(
+            here("receive_ring = 8"),
+            "receive_ring = 8 is out of range: give 16 to 32768"
+        );
+        assert!(here("mbufs = 1000").starts_with("mbufs = 1000 is out of range"));
+        assert!(here("prefix = 33").starts_with("prefix = 33 is out of range"));
+        assert!(here("control_addr = '[::]:1'").contains("of the same family"));
+    }
+
+    #[test]
+    fn a_file_has_all_settings() {
+        let text = "data_addr = '10.0.0.1:4601'\ngateway = '10.0.0.254'\nidle = 'sleep'\neal = ['-l', '3']";
+        let config: HostConfig = toml::from_str(text).unwrap();
+        assert!(config.validate().is_ok());
+        assert_eq!((config.idle, config.eal.len()), (Idle::Sleep, 2));
+    }
+}
