@@ -98,6 +98,7 @@ impl Server {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = lines.recv_timeout(left) else {
+                let _ = fs::remove_file(&config);
                 panic!("the aggregator does not start; it says {said:#?}");
             };
             if line.starts_with("aggregating: ") {
