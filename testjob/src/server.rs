@@ -18,8 +18,11 @@ pub const CONTROL_PORT: u16 = 4600;
 /// Where packets are received.
 pub const DATA_PORT: u16 = 4601;
 
-/// Aggregators that soon see who is gone.
-const CONFIG: &str = "[control]\nlost_after = 3\nheartbeat = 0.5\n";
+/// After so many seconds aggregators see that somebody is gone.
+const LOST_AFTER: u32 = 3;
+
+/// The same where somebody is started again, which takes seconds on a busy machine.
+const PATIENCE: u32 = 15;
 
 /// How an aggregator is started.
 #[derive(Clone, Debug)]
@@ -27,6 +30,7 @@ pub struct Server {
     program: PathBuf,
     arguments: Vec<String>,
     anywhere: bool,
+    lost_after: u32,
 }
 
 impl Server {
@@ -36,6 +40,7 @@ impl Server {
             program: program.into(),
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             anywhere: false,
+            lost_after: LOST_AFTER,
         }
     }
 
@@ -54,13 +59,21 @@ impl Server {
         self
     }
 
+    /// The same, but who is gone has time to come back.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.lost_after = PATIENCE;
+        self
+    }
+
     /// Starts it on a host, as a leaf of `parent`'s if there is one, and returns when it serves.
     pub fn start(&self, host: &Host, parent: Option<&Host>) -> Process {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let config = format!("tributary-testjob-{}-{number}.toml", std::process::id());
         let config = std::env::temp_dir().join(config);
-        fs::write(&config, CONFIG).expect("a file");
+        let settings = format!("[control]\nlost_after = {}\nheartbeat = 0.5\n", self.lost_after);
+        fs::write(&config, settings).expect("a file");
         let address = if self.anywhere {
             "0.0.0.0".to_owned()
         } else {
@@ -85,6 +98,7 @@ impl Server {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = lines.recv_timeout(left) else {
+                let _ = fs::remove_file(&config);
                 panic!("the aggregator does not start; it says {said:#?}");
             };
             if line.starts_with("aggregating: ") {

@@ -2,7 +2,7 @@
 //!
 //! Who uses bpf-host needs no BPF toolchain, because the object is kept. So that nobody has to trust it, it is built in
 //! such a way that the same versions give the same bytes anywhere: from copies of the files that the recipe lists, in a
-//! workspace that holds nothing else ([`stage`]), with each path replaced by a name ([`build`]).
+//! workspace that holds nothing else ([`stage`]), with each path replaced by a name ([`mod@build`]).
 
 mod build;
 mod object;

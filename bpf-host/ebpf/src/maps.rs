@@ -155,7 +155,7 @@ pub(crate) fn redirects_replies() -> bool {
 #[inline(always)]
 pub(crate) fn job(key: u64) -> Option<&'static JobEntry> {
     // SAFETY: entries are never changed, only replaced, and a replaced one lives until this run has ended.
-    unsafe { JOBS.get(&key) }
+    unsafe { JOBS.get(key) }
 }
 
 /// A member of a job.

@@ -21,7 +21,7 @@ fn goes_on_at(stand_by: &Server, end: impl Fn(&mut Process)) {
     let flat = cluster.flat(&twenty(0));
     for loss in [0, 1] {
         let work = twenty(loss);
-        let mut first = native().start(&cluster.aggregator, None);
+        let mut first = native().patient().start(&cluster.aggregator, None);
         let _second = stand_by.start(&cluster.other, None);
         let ranks = cluster.start(&work, &[&cluster.aggregator, &cluster.other]);
         let results = sums_after(&work, &ranks, || end(&mut first));
@@ -37,25 +37,25 @@ fn is_stopped(process: &mut Process) {
 #[test]
 #[ignore = "needs root"]
 fn netns_a_killed_hosts_ranks_go_on_in_user_space_with_the_same_bits() {
-    goes_on_at(&udp(), Process::kill);
+    goes_on_at(&udp().patient(), Process::kill);
 }
 
 #[test]
 #[ignore = "needs root"]
 fn netns_a_killed_hosts_ranks_go_on_in_another_kernel_with_the_same_bits() {
-    goes_on_at(&native(), Process::kill);
+    goes_on_at(&native().patient(), Process::kill);
 }
 
 #[test]
 #[ignore = "needs root"]
 fn netns_a_stopped_hosts_ranks_go_on_in_user_space_with_the_same_bits() {
-    goes_on_at(&udp(), is_stopped);
+    goes_on_at(&udp().patient(), is_stopped);
 }
 
 #[test]
 #[ignore = "needs root"]
 fn netns_a_stopped_hosts_ranks_go_on_in_another_kernel_with_the_same_bits() {
-    goes_on_at(&native(), is_stopped);
+    goes_on_at(&native().patient(), is_stopped);
 }
 
 /// Another process at the same place.
@@ -77,11 +77,11 @@ fn goes_on_after_restart(server: &Server) {
 #[test]
 #[ignore = "needs root"]
 fn netns_a_host_restarted_in_place_gives_the_same_bits() {
-    goes_on_after_restart(&native());
+    goes_on_after_restart(&native().patient());
 }
 
 #[test]
 #[ignore = "needs root"]
 fn netns_a_host_in_generic_mode_restarted_in_place_gives_the_same_bits() {
-    goes_on_after_restart(&generic());
+    goes_on_after_restart(&generic().patient());
 }

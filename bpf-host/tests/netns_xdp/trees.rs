@@ -152,11 +152,11 @@ fn refills(prefix: &str, root: &Server, leaf: &Server) {
 #[test]
 #[ignore = "needs root"]
 fn netns_leaves_in_the_kernel_refill_a_root_that_was_restarted() {
-    refills("trib-xdp-refill", &udp(), &native());
+    refills("trib-xdp-refill", &udp().patient(), &native().patient());
 }
 
 #[test]
 #[ignore = "needs root"]
 fn netns_a_root_in_the_kernel_that_was_restarted_is_refilled() {
-    refills("trib-xdp-refilled", &native(), &native());
+    refills("trib-xdp-refilled", &native().patient(), &native().patient());
 }
