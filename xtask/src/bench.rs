@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use results::Results;
 
+use crate::needs::DPDK;
 use crate::step::{Step, cargo};
 
 /// Where criterion writes what it measures.
@@ -58,6 +59,10 @@ impl Effort {
 /// does other things as well.
 pub(crate) fn smoke(step: &mut Step) {
     run(step, Effort::Quick);
+    // Where it cannot be had, that is told with the tests.
+    if DPDK.is_met() {
+        step.check(cargo("bench --package dpdk-host --bench ring -- --quick"));
+    }
 }
 
 /// Measures, prints the tables and, after a full run, writes them into the page.
