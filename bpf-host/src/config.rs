@@ -77,6 +77,14 @@ impl HostConfig {
         if self.interfaces.is_empty() {
             return Err(HostError::NoInterface);
         }
+        for (number, name) in self.interfaces.iter().enumerate() {
+            if self.interfaces[..number].contains(name) {
+                return Err(HostError::Interface {
+                    name: name.clone(),
+                    reason: "it is given twice".to_owned(),
+                });
+            }
+        }
         in_range(
             "memory_mib",
             self.memory_mib,
@@ -113,6 +121,10 @@ mod tests {
         assert_eq!(
             refused(""),
             "no interface is given: name those that lead to the ranks, with --interface eth0"
+        );
+        assert_eq!(
+            refused("interfaces = ['a', 'b', 'a']"),
+            "interface a cannot be used: it is given twice"
         );
         assert_eq!(
             refused("interfaces = ['a']\nmemory_mib = 0"),

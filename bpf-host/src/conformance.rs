@@ -17,5 +17,6 @@ mod golden_traces;
 mod others;
 mod random_sequences;
 mod relayed;
+mod replaced;
 mod two_cpus;
 mod verifier;

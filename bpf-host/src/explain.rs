@@ -91,7 +91,8 @@ pub(crate) fn attaching(error: &ProgramError, interface: &Interface, mode: Mode)
     match system(error) {
         Some(libc::EBUSY | libc::EEXIST) => {
             format!(
-                "another XDP program is there already: stop what put it there, or `ip link set dev {name} xdp off`"
+                "another XDP program is there already: stop what put it there (another bpf-host?), or, if that has ended, \
+                 `ip link set dev {name} xdp off`"
             )
         }
         Some(libc::EOPNOTSUPP) if native => {

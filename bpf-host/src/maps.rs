@@ -8,7 +8,7 @@ use agg_core::slot::Head;
 use aya::maps::xdp::{DevMap, DevMapHash, XdpMapError};
 use aya::maps::{Array, ArrayOfMaps, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::ProgramFd;
-use bpf_layout::{HeadEntry, JobEntry, MemberEntry, TALLIES};
+use bpf_layout::{HeadEntry, JobEntry, MAX_JOBS, MemberEntry, TALLIES};
 use bytemuck::Zeroable;
 use thiserror::Error;
 
@@ -40,7 +40,8 @@ fn failed<E: Into<MapError>>(what: &'static str) -> impl FnOnce(E) -> MapsError 
 
 /// What the control side does with the maps.
 pub(crate) trait Maps: Send + 'static {
-    /// Lets packets of a job in, or replaces what they are judged by.
+    /// Lets packets of a job in, or replaces what they are judged by. A run of the program that began before may go on with
+    /// the entry that was.
     fn set_job(&mut self, key: u64, entry: &JobEntry) -> Result<(), MapsError>;
 
     /// From now on the job is unknown.
@@ -83,6 +84,10 @@ pub(crate) struct KernelMaps {
     counters: PerCpuArray<MapData, u64>,
     broadcast: ArrayOfMaps<MapData, DevMap<MapData>>,
     devices: DevMapHash<MapData>,
+    /// What `broadcast` holds, by the job's number.
+    results: [Option<DevMap<MapData>>; MAX_JOBS],
+    /// An entry of `jobs` was replaced or removed, and runs of the program that found it may still read it.
+    given_up: bool,
     /// The program that addresses each clone to its member.
     deliver: ProgramFd,
 }
@@ -101,8 +106,28 @@ impl KernelMaps {
             counters: map("COUNTERS")?.try_into()?,
             broadcast: map("BROADCAST")?.try_into()?,
             devices: map("DEVICES")?.try_into()?,
+            results: [const { None }; MAX_JOBS],
+            given_up: false,
             deliver,
         })
+    }
+
+    /// Waits until no run of the program goes on that began before, where one could read what is given up. The kernel would
+    /// give its memory to the next entry at once, under the eyes of that run (`htab_elem_free` of kernel/bpf/hashtab.c, since
+    /// Linux 6.1).
+    fn settle(&mut self) -> Result<(), MapsError> {
+        let mut held = (0..).zip(&self.results);
+        let held = held.find_map(|(job, devices)| Some((job, devices.as_ref()?)));
+        if let Some((job, devices)) = held
+            && self.given_up
+        {
+            // It waits whatever is written.
+            self.broadcast
+                .set(job, devices, 0)
+                .map_err(failed("wait for the packets at hand"))?;
+            self.given_up = false;
+        }
+        Ok(())
     }
 
     /// Lets packets leave by an interface.
@@ -112,6 +137,20 @@ impl KernelMaps {
             .insert(interface, interface, Some(&self.deliver), 0)
             .map_err(plain);
         added.map_err(failed("send by an interface"))
+    }
+
+    /// No run of the program goes on: there is nothing to wait for.
+    #[cfg(test)]
+    pub(crate) fn nothing_runs(&mut self) {
+        self.given_up = false;
+    }
+
+    /// What is redirected there goes nowhere from now on.
+    #[cfg(test)]
+    pub(crate) fn remove_device(&mut self, interface: u32) -> Result<(), MapsError> {
+        self.devices
+            .remove(interface)
+            .map_err(failed("forget an interface"))
     }
 
     fn devices(&self, interfaces: &[u32]) -> Result<DevMap<MapData>, MapError> {
@@ -144,12 +183,15 @@ impl Maps for KernelMaps {
         if entry.parent.interface != 0 {
             self.add_device(entry.parent.interface)?;
         }
+        self.settle()?;
+        self.given_up = true;
         self.jobs
             .insert(key, Plain(*entry), 0)
             .map_err(failed("take a job in"))
     }
 
     fn remove_job(&mut self, key: u64) -> Result<(), MapsError> {
+        self.given_up = true;
         match self.jobs.remove(&key) {
             Err(MapError::SyscallError(call)) if call.io_error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other.map_err(failed("forget a job")),
@@ -166,10 +208,16 @@ impl Maps for KernelMaps {
         for interface in interfaces {
             self.add_device(*interface)?;
         }
-        let set = self
-            .devices(interfaces)
-            .and_then(|devices| self.broadcast.set(job, &devices, 0));
-        set.map_err(failed("take in where a job's results go"))
+        let devices = self.devices(interfaces).and_then(|devices| {
+            self.broadcast.set(job, &devices, 0)?;
+            Ok(devices)
+        });
+        let devices = devices.map_err(failed("take in where a job's results go"))?;
+        self.given_up = false;
+        if let Some(held) = self.results.get_mut(job as usize) {
+            *held = Some(devices);
+        }
+        Ok(())
     }
 
     fn clear_late(&mut self, job: u32) -> Result<(), MapsError> {

@@ -59,7 +59,7 @@ pub(crate) fn aggregate(context: &XdpContext) -> u32 {
         job.late = MemberSet(*late);
     }
     let member = maps::member(entry, header.member).map(|member| member.record.member());
-    let Some(decision) = maps::decision() else {
+    let Some(decision) = maps::decision(context.ingress_ifindex() as u32) else {
         return XDP_DROP;
     };
     let way = match job.way(&header, member.as_ref(), &source) {

@@ -29,7 +29,7 @@ static TEST_CLOCK: u8 = 0;
 #[btf_map]
 static CLOCK: Array<u64, 1> = Array::new();
 
-/// The running jobs by key. Not preallocated: a reader keeps a whole entry when it is replaced.
+/// The running jobs by key. Not preallocated: an entry that is replaced is there until the loader writes the next.
 #[btf_map]
 static JOBS: HashMap<u64, JobEntry, MAX_JOBS, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
 
@@ -53,9 +53,9 @@ static VALUES: Array<[i32; ROW_LANES], 1, { BPF_F_MMAPABLE as usize }> = Array::
 #[btf_map]
 static COUNTERS: PerCpuArray<u64, TALLIES> = PerCpuArray::new();
 
-/// What was decided about the packet at hand.
+/// What was decided about the packet at hand: of those that arrive, then of those that the daemon runs the program over.
 #[btf_map]
-static DECISION: PerCpuArray<Decision, 1> = PerCpuArray::new();
+static DECISION: PerCpuArray<Decision, 2> = PerCpuArray::new();
 
 /// Where each job's results go.
 #[btf_map]
@@ -72,6 +72,9 @@ static TURNS: PerCpuHashMap<u32, Turn, MAX_DEVICES> = PerCpuHashMap::new();
 /// Packets that this CPU has sent to all members.
 #[btf_map]
 static SERIAL: PerCpuArray<u64, 1> = PerCpuArray::new();
+
+/// The loopback interface, of which every test run is. The program is never attached there.
+const LOOPBACK: u32 = 1;
 
 /// Devices that clones leave by.
 const MAX_DEVICES: usize = 256;
@@ -154,7 +157,8 @@ pub(crate) fn redirects_replies() -> bool {
 /// A running job.
 #[inline(always)]
 pub(crate) fn job(key: u64) -> Option<&'static JobEntry> {
-    // SAFETY: entries are never changed, only replaced, and a replaced one lives until this run has ended.
+    // SAFETY: entries are never changed, only replaced. The loader waits for the runs that may read a replaced one before it
+    // writes the next, which would get its memory.
     unsafe { JOBS.get(key) }
 }
 
@@ -191,9 +195,13 @@ pub(crate) fn row(job: &JobEntry, row: u32) -> Option<*mut [i32; ROW_LANES]> {
 }
 
 #[inline(always)]
-pub(crate) fn decision() -> Option<&'static mut Decision> {
-    // SAFETY: this CPU's own; a run is not interrupted by another on its CPU.
-    DECISION.get_ptr_mut(0).map(|decision| unsafe { &mut *decision })
+pub(crate) fn decision(interface: u32) -> Option<&'static mut Decision> {
+    let index = u32::from(interface == LOOPBACK);
+    // SAFETY: this CPU's own. What arrives interrupts only test runs, before Linux 6.3, and has an entry of its own; those
+    // are the daemon's, one at a time.
+    DECISION
+        .get_ptr_mut(index)
+        .map(|decision| unsafe { &mut *decision })
 }
 
 /// Sends a frame that is addressed already by a device. Not by `bpf_redirect`: frames that wait for a device are in one

@@ -119,6 +119,23 @@ impl Kernel {
         program(&self.programs, PROGRAM)
     }
 
+    /// Another handle of it, for another thread.
+    pub(super) fn again(&self) -> OwnedFd {
+        let program = self.program().fd().expect("its descriptor");
+        program.as_fd().try_clone_to_owned().expect("another of it")
+    }
+
+    /// As in the daemon, which lets nothing leave by the interface that test runs are of.
+    pub(super) fn forget_loopback(&mut self) {
+        self.maps.remove_device(LOOPBACK).expect("a device");
+    }
+
+    /// Writes a job's entry anew, as it is, while the program may run.
+    pub(super) fn replace(&mut self, key: u64) {
+        let entry = self.jobs[&key].entry;
+        self.maps.set_job(key, &entry).expect("the job");
+    }
+
     /// Without jobs, and with nothing counted.
     pub(super) fn reset(&mut self) {
         for key in self.jobs.keys().copied().collect::<Vec<_>>() {
@@ -164,6 +181,7 @@ impl Kernel {
                 .set_member(member_index(index, number), &entry)
                 .expect("a member");
         }
+        self.maps.nothing_runs();
         self.maps.set_job(config.key, &entry).expect("the job");
         let members = config.members.to_vec();
         self.jobs.insert(
@@ -199,6 +217,7 @@ impl Kernel {
         if let Some(placed) = self.jobs.get_mut(&key) {
             what(placed);
             placed.entry.record = (&placed.job).into();
+            self.maps.nothing_runs();
             self.maps.set_job(key, &placed.entry).expect("the job");
         }
     }

@@ -116,13 +116,18 @@ impl Raw {
 
 /// Runs a program over a frame: its verdict, and the frame as it left it.
 pub(super) fn run(program: &OwnedFd, frame: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    repeat(program, frame, 1)
+}
+
+/// Runs a program so many times, each over what the one before left.
+pub(super) fn repeat(program: &OwnedFd, frame: &[u8], times: u32) -> io::Result<(u32, Vec<u8>)> {
     let mut out = vec![0; super::frames::LONGEST];
     // SAFETY: as in `load`.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     // SAFETY: the part of the union that BPF_PROG_TEST_RUN is about; numbers only.
     let test = unsafe { &mut attr.test };
     test.prog_fd = program.as_raw_fd() as u32;
-    test.repeat = 1;
+    test.repeat = times;
     test.data_in = frame.as_ptr() as u64;
     test.data_size_in = frame.len() as u32;
     test.data_out = out.as_mut_ptr() as u64;

@@ -1,11 +1,15 @@
 //! Packets whose answer has no room in their frame: they are passed on, and come again in one that has.
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, Kind};
-use agg_core::{Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Parent, Policy, Round};
+use agg_core::{
+    Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Parent, Policy, Round,
+};
+
+use bpf_layout::Tally;
 
 use super::frames;
 use super::kernel::Kernel;
-use super::programs::{XDP_PASS, XDP_REDIRECT};
+use super::programs::{XDP_PASS, XDP_REDIRECT, XDP_TX};
 
 const KEY: u64 = 0x1eaf;
 const MEMBER: agg_model::Source = ([0xfd; 16], 2000);
@@ -89,4 +93,25 @@ fn what_is_passed_on_for_want_of_room_leaves_its_slot_as_it_was() {
         run.frame.len(),
         frames::bare(source, &contribution(Flags::NONE)).len()
     );
+}
+
+/// At a veth replies are redirected to where their packets came from. What was passed on comes again by no interface at all.
+#[test]
+#[ignore = "needs root"]
+fn what_was_passed_on_is_replied_to_at_a_veth_too() {
+    let mut kernel = Kernel::load_at(1 << 20, true);
+    kernel.admit(&JobConfig {
+        parent: None,
+        ..leaf()
+    });
+    kernel.forget_loopback();
+    kernel.set_clock(1_000_000_000);
+    let source = frames::address(frames::v4(MEMBER));
+    let first = kernel.run(&frames::padded(source, &contribution(Flags::NONE)));
+    assert_eq!(first.verdict, XDP_REDIRECT, "the result for all members");
+    let again = kernel.run(&frames::padded(source, &contribution(Flags::RESEND)));
+    assert_eq!(again.verdict, XDP_TX, "the result once more");
+    assert_eq!(frames::target(&again.frame), *source.ip());
+    assert_eq!(kernel.counted().of(Counter::Replayed), 1);
+    assert_eq!(kernel.counted().tally(Tally::Unsent), 0);
 }
