@@ -53,6 +53,8 @@ impl Session {
             lanes: offered.map(|bit| LANES[bit]).collect(),
             memory_per_shard: u64::from(input.memory) << 15,
             receive_buffer: input.receive_buffer.into(),
+            // A small number of frames, often none.
+            receive_ring: input.receive_buffer & 0x1ff,
         };
         let config = ControlConfig {
             allow_any_address: input.any_address,
