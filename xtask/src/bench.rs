@@ -35,7 +35,7 @@ impl Effort {
     pub(crate) const fn limit(self) -> Duration {
         Duration::from_secs(match self {
             Self::Full => 60 * 60,
-            Self::Quick => 15 * 60,
+            Self::Quick => 25 * 60,
         })
     }
 
