@@ -6,6 +6,7 @@
 mod args;
 mod counters;
 mod epoch;
+mod findings;
 pub mod frame;
 mod job;
 mod memory;
@@ -20,10 +21,11 @@ mod stragglers;
 pub use args::{HostArgs, say};
 pub use counters::shard_counters;
 pub use epoch::epoch_now;
+pub use findings::{Finding, Findings, Weight};
 pub use job::{abort, job_config, member_endpoints, parent_endpoint, refused};
 pub use memory::SlotMemory;
 pub use names::{Names, name};
-pub use program::run;
+pub use program::{run, until_stopped};
 pub use reach::{reachable, uplink};
 pub use settings::{
     DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, SettingsError, in_range, is_straggler_time, same_family,

@@ -35,3 +35,10 @@ pub fn run<E: Display>(name: &str, serve: impl FnOnce(&dyn Fn()) -> Result<(), E
         }
     }
 }
+
+/// Says what was set up, waits until `stopped` returns, and says that the host ends.
+pub fn until_stopped(summary: &str, stopped: impl FnOnce()) {
+    say(&format!("aggregating: {summary}"));
+    stopped();
+    say("stopping: telling the ranks of running jobs");
+}

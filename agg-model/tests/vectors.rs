@@ -34,7 +34,7 @@ type Core = Aggregator<Vec<Head>, Vec<i32>>;
 /// The real aggregator as a trace has it before its first packet.
 fn core(trace: &Trace) -> Core {
     let setup = &trace.setup;
-    let jobs: Vec<ModelJob> = setup.jobs.iter().map(|job| job.job(setup.epoch)).collect();
+    let jobs = setup.admitted();
     let lanes = jobs.iter().map(ModelJob::values).sum();
     // What a real host's memory held before.
     let (heads, values) = (

@@ -1,6 +1,6 @@
 //! The command line of `bpf-host serve`.
 
-use agg_host::{HostArgs, say};
+use agg_host::{HostArgs, until_stopped};
 use clap::Args;
 
 use crate::{BpfHost, HostConfig, HostError, Mode};
@@ -51,9 +51,7 @@ impl ServeArgs {
 /// The host does not start.
 pub fn serve(args: &ServeArgs, stopped: impl FnOnce()) -> Result<(), HostError> {
     let host = BpfHost::start(&args.host_config()?)?;
-    say(&format!("aggregating: {}", host.summary()));
-    stopped();
-    say("stopping: telling the ranks of running jobs");
+    until_stopped(&host.summary(), stopped);
     host.shutdown();
     Ok(())
 }

@@ -5,65 +5,17 @@ mod machine;
 
 use std::fmt;
 
+use agg_host::{Finding, Findings};
+
 use crate::host;
 use crate::neighbours::Interface;
-
-/// How a finding bears on whether the host can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    /// All is well.
-    Good,
-    /// It runs, but something is to be known.
-    Note,
-    /// It cannot run.
-    Bad,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    weight: Weight,
-    text: String,
-}
-
-impl Finding {
-    fn good(text: impl Into<String>) -> Self {
-        Self::new(Weight::Good, text)
-    }
-
-    fn note(text: impl Into<String>) -> Self {
-        Self::new(Weight::Note, text)
-    }
-
-    fn bad(text: impl Into<String>) -> Self {
-        Self::new(Weight::Bad, text)
-    }
-
-    fn new(weight: Weight, text: impl Into<String>) -> Self {
-        Self {
-            weight,
-            text: text.into(),
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = match self.weight {
-            Weight::Good => "ok  ",
-            Weight::Note => "note",
-            Weight::Bad => "NO  ",
-        };
-        write!(f, "{mark}  {}", self.text)
-    }
-}
 
 /// All that was looked at; shown, a line a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     interface: String,
     /// In the order in which they were looked at.
-    pub findings: Vec<Finding>,
+    pub findings: Findings,
 }
 
 impl Report {
@@ -72,18 +24,13 @@ impl Report {
     /// # Errors
     /// It cannot: how many findings say so.
     pub fn verdict(&self) -> Result<(), String> {
-        let bad = self
-            .findings
-            .iter()
-            .filter(|finding| finding.weight == Weight::Bad)
-            .count();
-        match bad {
+        match self.findings.bad() {
             0 => Ok(()),
             1 => Err(format!(
                 "it cannot run at {}: see the line marked NO",
                 self.interface
             )),
-            _ => Err(format!(
+            bad => Err(format!(
                 "it cannot run at {}: see the {bad} lines marked NO",
                 self.interface
             )),
@@ -93,13 +40,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, finding) in self.findings.iter().enumerate() {
-            if number > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{finding}")?;
-        }
-        Ok(())
+        self.findings.fmt(f)
     }
 }
 
@@ -112,7 +53,7 @@ pub fn check(name: &str) -> Report {
     }
     Report {
         interface: name.to_owned(),
-        findings,
+        findings: Findings(findings),
     }
 }
 
@@ -131,7 +72,7 @@ mod tests {
     fn one_bad_finding_is_enough() {
         let report = |findings: &[Finding]| Report {
             interface: "eth0".to_owned(),
-            findings: findings.to_vec(),
+            findings: Findings(findings.to_vec()),
         };
         let (good, note, bad) = (Finding::good("a"), Finding::note("b"), Finding::bad("c"));
         assert_eq!(report(&[good.clone(), note.clone()]).verdict(), Ok(()));

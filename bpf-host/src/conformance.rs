@@ -5,6 +5,7 @@
 //! and gives back what it made of it. The clock is the test's, so that times are compared, too.
 
 mod affinity;
+mod contribution;
 mod frames;
 mod kernel;
 mod pair;

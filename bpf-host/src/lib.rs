@@ -23,7 +23,7 @@ mod plane;
 mod relay;
 
 pub use args::{ServeArgs, serve};
-pub use check::{Finding, Report, check};
+pub use check::{Report, check};
 pub use config::{HostConfig, Mode};
 pub use error::HostError;
 pub use host::BpfHost;

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use agg_host::{HostArgs, say};
+use agg_host::{HostArgs, until_stopped};
 use clap::Args;
 
 use crate::{DpdkHost, HostConfig, HostError, Idle};
@@ -75,9 +75,7 @@ impl ServeArgs {
 /// The host does not start.
 pub fn serve(args: &ServeArgs, stopped: impl FnOnce()) -> Result<(), HostError> {
     let host = DpdkHost::start(&args.host_config()?)?;
-    say(&format!("aggregating: {}", host.summary()));
-    stopped();
-    say("stopping: telling the ranks of running jobs");
+    until_stopped(&host.summary(), stopped);
     host.shutdown();
     Ok(())
 }

@@ -4,26 +4,13 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use agg_host::{Finding, Findings};
+
 use crate::dpdk::{Device, DpdkError, Eal, PortInfo};
-
-/// How a finding bears on whether the host can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    /// All is well.
-    Good,
-    /// It runs, but something is to be known.
-    Note,
-    /// It cannot run.
-    Bad,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding(Weight, String);
 
 /// All that was looked at; shown, a line a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report(Vec<Finding>);
+pub struct Report(Findings);
 
 impl Report {
     /// Whether the host can run.
@@ -31,7 +18,7 @@ impl Report {
     /// # Errors
     /// It cannot: how many findings say so.
     pub fn verdict(&self) -> Result<(), String> {
-        let bad = self.0.iter().filter(|finding| finding.0 == Weight::Bad).count();
+        let bad = self.0.bad();
         if bad == 0 {
             return Ok(());
         }
@@ -43,37 +30,25 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, Finding(weight, text)) in self.0.iter().enumerate() {
-            let mark = match weight {
-                Weight::Good => "ok  ",
-                Weight::Note => "note",
-                Weight::Bad => "NO  ",
-            };
-            let end = if number == 0 { "" } else { "\n" };
-            write!(f, "{end}{mark}  {text}")?;
-        }
-        Ok(())
+        self.0.fmt(f)
     }
 }
 
 /// Looks at this machine, and starts DPDK with these arguments. Not in a process that serves.
 pub fn check(eal: &[String]) -> Report {
     let mut findings = vec![
-        Finding(Weight::Good, Eal::version()),
+        Finding::good(Eal::version()),
         huge_pages(Path::new("/sys/kernel/mm/hugepages")),
         vfio(Path::new("/dev/vfio/vfio")),
     ];
     match Eal::start(eal) {
         Ok(eal) => {
-            findings.push(Finding(
-                Weight::Good,
-                "DPDK starts with these arguments".to_owned(),
-            ));
+            findings.push(Finding::good("DPDK starts with these arguments"));
             findings.extend(ports(&eal));
         }
-        Err(error) => findings.push(Finding(Weight::Bad, error.to_string())),
+        Err(error) => findings.push(Finding::bad(error.to_string())),
     }
-    Report(findings)
+    Report(Findings(findings))
 }
 
 /// What is reserved, in a folder like `/sys/kernel/mm/hugepages`.
@@ -89,40 +64,33 @@ fn huge_pages(folder: &Path) -> Finding {
         .collect();
     found.sort();
     if found.is_empty() {
-        return Finding(
-            Weight::Note,
+        return Finding::note(
             "no huge pages are free: network cards need them (`echo 512 > \
-             /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages` as root); virtual devices work with --no-huge"
-                .to_owned(),
+             /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages` as root); virtual devices work with --no-huge",
         );
     }
-    Finding(Weight::Good, format!("huge pages are free: {}", found.join(", ")))
+    Finding::good(format!("huge pages are free: {}", found.join(", ")))
 }
 
 /// Whether network cards can be handed to a process, by `/dev/vfio/vfio`.
 fn vfio(device: &Path) -> Finding {
     if device.exists() {
-        return Finding(
-            Weight::Good,
-            "VFIO is loaded: network cards can be bound to vfio-pci".to_owned(),
-        );
+        return Finding::good("VFIO is loaded: network cards can be bound to vfio-pci");
     }
-    Finding(
-        Weight::Note,
+    Finding::note(
         "VFIO is not loaded: `modprobe vfio-pci`, with an IOMMU switched on in the firmware; Mellanox cards and virtual \
-         devices need neither"
-            .to_owned(),
+         devices need neither",
     )
 }
 
 fn ports(eal: &Eal) -> Vec<Finding> {
     let names = Device::names(eal);
     if names.is_empty() {
-        return vec![Finding(Weight::Bad, DpdkError::NoPort.to_string())];
+        return vec![Finding::bad(DpdkError::NoPort.to_string())];
     }
     let describe = |name: &String| match Device::find(eal, name).and_then(|device| device.info()) {
-        Ok(info) => Finding(Weight::Good, port(name, &info)),
-        Err(error) => Finding(Weight::Bad, error.to_string()),
+        Ok(info) => Finding::good(port(name, &info)),
+        Err(error) => Finding::bad(error.to_string()),
     };
     names.iter().map(describe).collect()
 }
@@ -145,33 +113,31 @@ fn port(name: &str, info: &PortInfo) -> String {
 
 #[cfg(test)]
 mod tests {
+    use agg_host::Weight;
+
     use super::*;
 
     #[test]
     fn what_is_missing_is_said_with_what_to_do() {
         let folder = std::env::temp_dir().join(format!("trib-dpdk-check-{}", std::process::id()));
-        assert_eq!(huge_pages(&folder).0, Weight::Note);
+        assert_eq!(huge_pages(&folder).weight, Weight::Note);
         let pages = folder.join("hugepages-2048kB");
         fs::create_dir_all(&pages).unwrap();
         for (free, weight) in [("0\n", Weight::Note), ("512\n", Weight::Good)] {
             fs::write(pages.join("free_hugepages"), free).unwrap();
-            assert_eq!(huge_pages(&folder).0, weight);
+            assert_eq!(huge_pages(&folder).weight, weight);
         }
-        assert_eq!(huge_pages(&folder).1, "huge pages are free: 512 of 2048kB");
-        assert_eq!(vfio(&folder).0, Weight::Good);
+        assert_eq!(huge_pages(&folder).text, "huge pages are free: 512 of 2048kB");
+        assert_eq!(vfio(&folder).weight, Weight::Good);
         fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(vfio(&folder).0, Weight::Note);
+        assert_eq!(vfio(&folder).weight, Weight::Note);
     }
 
     #[test]
     fn one_no_is_enough() {
-        let finding = |weight| Finding(weight, "text".to_owned());
-        assert!(
-            Report(vec![finding(Weight::Good), finding(Weight::Note)])
-                .verdict()
-                .is_ok()
-        );
-        let report = Report(vec![finding(Weight::Note), finding(Weight::Bad)]);
+        let (good, note, bad) = (Finding::good("text"), Finding::note("text"), Finding::bad("text"));
+        assert!(Report(Findings(vec![good, note.clone()])).verdict().is_ok());
+        let report = Report(Findings(vec![note, bad]));
         assert_eq!(report.to_string(), "note  text\nNO    text");
         assert!(report.verdict().unwrap_err().contains("the 1 marked NO"));
     }

@@ -268,12 +268,7 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
     let arguments = format!("rx_pcap={},tx_pcap={}", input.display(), output.display());
     let device = Device::add(eal, &format!("net_pcap{number}"), &arguments).expect("a device");
     let (port, mut queues) = Port::start(device, pool, &PortConfig::default()).expect("a port");
-    let jobs: Vec<ModelJob> = trace
-        .setup
-        .jobs
-        .iter()
-        .map(|job| job.job(trace.setup.epoch))
-        .collect();
+    let jobs = trace.setup.admitted();
     let heads = vec![Head::VACANT; jobs.iter().map(ModelJob::heads).sum()];
     // What a real host's memory held before.
     let values = vec![-1; jobs.iter().map(ModelJob::values).sum()];

@@ -26,6 +26,13 @@ pub struct Setup {
     pub jobs: Vec<JobLine>,
 }
 
+impl Setup {
+    /// The jobs as the model admits them.
+    pub fn admitted(&self) -> Vec<ModelJob> {
+        self.jobs.iter().map(|job| job.job(self.epoch)).collect()
+    }
+}
+
 /// A job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

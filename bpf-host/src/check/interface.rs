@@ -4,12 +4,12 @@ use std::net::Ipv4Addr;
 
 use bpf_layout::{LANES, mtu};
 
-use super::Finding;
 use crate::explain;
 use crate::load::{Programs, load};
 use crate::memory::Memory;
 use crate::neighbours::Interface;
 use crate::{HostError, Mode};
+use agg_host::Finding;
 
 /// Slot memory for the trial: the least that there is.
 const TRIAL_BYTES: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::Finding;
+use agg_host::Finding;
 
 /// The oldest kernel that has all that is used: redirecting to several interfaces at once (`BPF_F_BROADCAST`) is the
 /// youngest of it.

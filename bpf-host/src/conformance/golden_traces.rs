@@ -6,7 +6,7 @@ use agg_model::harness::Subject;
 use agg_model::packet::HEADER;
 use agg_model::vectors::text::Hex;
 use agg_model::vectors::{Event, Expectation, JobLine, Trace, VerdictKind};
-use agg_model::{ModelJob, ModelVerdict, To};
+use agg_model::{ModelVerdict, To};
 
 use super::kernel::Kernel;
 use super::pair::Pair;
@@ -90,12 +90,7 @@ fn check(trace: &str, expected: &Expectation, got: &ModelVerdict) {
 /// A whole trace through the kernel, the core and the model; how many packets it has.
 fn play(kernel: &mut Kernel, trace: &Trace) -> u64 {
     println!("{}: {}", trace.name, trace.setup.about);
-    let jobs: Vec<ModelJob> = trace
-        .setup
-        .jobs
-        .iter()
-        .map(|job| job.job(trace.setup.epoch))
-        .collect();
+    let jobs = trace.setup.admitted();
     let mut pair = Pair::new(kernel, &jobs);
     jobs.iter().for_each(|job| pair.admit(job));
     for event in &trace.events {

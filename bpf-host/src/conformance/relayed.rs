@@ -1,9 +1,7 @@
 //! Packets whose answer has no room in their frame: they are passed on, and come again in one that has.
 
-use agg_core::wire::{Flags, HEADER_LEN, Header, Kind};
-use agg_core::{
-    Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Parent, Policy, Round,
-};
+use agg_core::wire::Flags;
+use agg_core::{Counter, Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Parent, Policy};
 
 use bpf_layout::Tally;
 
@@ -46,24 +44,7 @@ fn leaf() -> JobConfig {
 
 /// A packet of the member's, with values or without.
 fn contribution(flags: Flags) -> Vec<u8> {
-    let header = Header {
-        kind: Kind::Data,
-        flags: Flags::UP.with(flags),
-        member: 0,
-        slot: 0,
-        key: KEY,
-        epoch: Epoch(1),
-        round: Round(1),
-        set: MemberSet(1),
-        workers: 1,
-        scale: Exponent(0),
-        next: Exponent(0),
-        op: 1,
-        op_seq: 0,
-    };
-    let mut packet = header.emit().to_vec();
-    packet.resize(HEADER_LEN + header.payload_len(352), 7);
-    packet
+    super::contribution::contribution(KEY, flags, Lanes::L352.count())
 }
 
 /// A leaf goes silent for a while once it has sent its sum up. What is passed on has sent nothing, and must not silence what

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use agg_core::wire::{Flags, HEADER_LEN, Header, Kind};
-use agg_core::{Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Policy, Round};
+use agg_core::wire::Flags;
+use agg_core::{Endpoint, Epoch, JobConfig, Lanes, Member, MemberSet, Policy};
 
 use super::affinity::{cpus, stay_on};
+use super::contribution::contribution;
 use super::frames;
 use super::kernel::Kernel;
 use super::raw;
@@ -15,7 +16,7 @@ const BUSY: u64 = 0xb5;
 const IDLE: u64 = 0x1d;
 const MEMBER: agg_model::Source = ([0xfd; 16], 2000);
 
-/// How long it is tried. Without the wait, half of all attempts of five seconds showed it on two busy CPUs.
+/// How long it is tried. Without the wait, a third to a half of all attempts of five seconds showed it on two busy CPUs.
 const TIME: Duration = Duration::from_secs(5);
 
 /// A job of two members, of which one is never heard: what the other sends has no answer.
@@ -41,27 +42,6 @@ fn job(key: u64) -> JobConfig {
     }
 }
 
-fn contribution() -> Vec<u8> {
-    let header = Header {
-        kind: Kind::Data,
-        flags: Flags::UP,
-        member: 0,
-        slot: 0,
-        key: BUSY,
-        epoch: Epoch(1),
-        round: Round(1),
-        set: MemberSet(1),
-        workers: 1,
-        scale: Exponent(0),
-        next: Exponent(0),
-        op: 1,
-        op_seq: 0,
-    };
-    let mut packet = header.emit().to_vec();
-    packet.resize(HEADER_LEN + 4 * 256, 7);
-    packet
-}
-
 /// The kernel gives the memory of an entry that was replaced to the next one at once. A packet that found its job there must
 /// not see it become another's, whose slots it would write.
 #[test]
@@ -79,7 +59,10 @@ fn a_packet_never_reaches_the_slots_of_another_job() {
     let vacant = kernel.heads(IDLE);
     let program = kernel.again();
     let stop = AtomicBool::new(false);
-    let frame = frames::bare(frames::address(frames::v4(MEMBER)), &contribution());
+    let frame = frames::bare(
+        frames::address(frames::v4(MEMBER)),
+        &contribution(BUSY, Flags::NONE, Lanes::L256.count()),
+    );
     std::thread::scope(|scope| {
         scope.spawn(|| {
             stay_on(cpus[1]);
