@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use agg_control::{ControlServer, DataPlane};
+use agg_host::frame::Framing;
 use agg_host::{SlotMemory, epoch_now, tell_ranks, watch};
 
 use crate::plane::Plane;
@@ -34,7 +35,7 @@ impl DpdkHost {
     pub fn start(config: &HostConfig) -> Result<Self, HostError> {
         config.validate()?;
         let local = config.local()?;
-        let keeper = keep(local.into())?;
+        let keeper = keep(local)?;
         let slots = SlotMemory::of(config.memory_mib << 20, 0);
         let aggregator = slots
             .aggregator()
@@ -53,6 +54,7 @@ impl DpdkHost {
             shard,
             epoch: epoch_now(),
             local,
+            framing: Framing::new(&local, config.vlan),
             about,
             memory: slots.bytes(),
             names: Mutex::default(),

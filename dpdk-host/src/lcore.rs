@@ -1,16 +1,13 @@
 //! The thread that is DPDK's core: it starts DPDK, polls until it is told to stop, and closes the port.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
-use agg_host::frame::End;
+use agg_host::frame::Framing;
 
 use crate::dpdk::{Device, DpdkError, Eal, Pool, Port, PortConfig, PortInfo};
-use crate::{HostConfig, HostError, Poller, Shard};
-
-/// A frame's Ethernet header.
-const ETHERNET: u32 = 14;
+use crate::{HostConfig, HostError, Link, Poller, Shard};
 
 /// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
 const ORDINARY: u32 = 1518;
@@ -30,7 +27,7 @@ pub(crate) struct About {
 /// Starts DPDK and a port, says what it is or why not, and works there for a shard until told to stop.
 pub(crate) fn work(
     config: &HostConfig,
-    local: SocketAddrV4,
+    local: SocketAddr,
     shard: &Shard,
     stop: &AtomicBool,
     said: &Sender<Result<About, HostError>>,
@@ -47,11 +44,12 @@ pub(crate) fn work(
     }
 }
 
-fn start(config: &HostConfig, local: SocketAddrV4) -> Result<(About, Poller, Port), HostError> {
+fn start(config: &HostConfig, local: SocketAddr) -> Result<(About, Poller, Port), HostError> {
     let eal = Eal::start(&config.eal)?;
     let device = find(&eal, config.port.as_deref())?;
     let info = device.info()?;
-    let mtu = mtu(config, &info);
+    let ethernet = Framing::new(&local, config.vlan).ethernet();
+    let mtu = mtu(config, &info, ethernet);
     let name = device.name().to_owned();
     let pool = Pool::new(&eal, "frames", config.mbufs, config.mbuf_room, info.node)?;
     let port_config = PortConfig {
@@ -65,7 +63,11 @@ fn start(config: &HostConfig, local: SocketAddrV4) -> Result<(About, Poller, Por
     let (port, queues) = Port::start(device, &pool, &port_config)?;
     let queue = queues.into_iter().next().ok_or(HostError::Core)?;
     let mac = info.mac;
-    let local = End { mac, address: local };
+    let link = Link {
+        queue,
+        mac,
+        checksums: info.has_checksums,
+    };
     let about = About {
         name,
         driver: info.driver,
@@ -73,7 +75,8 @@ fn start(config: &HostConfig, local: SocketAddrV4) -> Result<(About, Poller, Por
         mtu,
         ring: port.receive_ring(),
     };
-    Ok((about, Poller::new(queue, pool, local, info.has_checksums), port))
+    let poller = Poller::new(vec![link], pool, local, config.vlan);
+    Ok((about, poller, port))
 }
 
 /// The port that is meant.
@@ -89,8 +92,8 @@ fn find(eal: &Eal, name: Option<&str>) -> Result<Device, HostError> {
 }
 
 /// What the port carries and an mbuf holds.
-fn mtu(config: &HostConfig, info: &PortInfo) -> u16 {
-    let room = u32::from(config.mbuf_room) - ETHERNET;
+fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
+    let room = u32::from(config.mbuf_room) - ethernet as u32;
     let wanted = u32::from(config.mtu.unwrap_or(info.mtu));
     wanted.min(room) as u16
 }
@@ -114,8 +117,8 @@ mod tests {
             mtu,
             ..HostConfig::default()
         };
-        assert_eq!(mtu(&config(None), &info(1500)), 1500);
-        assert_eq!(mtu(&config(Some(1800)), &info(1500)), 1800);
-        assert_eq!(mtu(&config(None), &info(9000)), 2034);
+        assert_eq!(mtu(&config(None), &info(1500), 14), 1500);
+        assert_eq!(mtu(&config(Some(1800)), &info(1500), 14), 1800);
+        assert_eq!(mtu(&config(None), &info(9000), 18), 2030);
     }
 }

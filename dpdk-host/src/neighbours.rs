@@ -1,8 +1,8 @@
-//! Which Ethernet addresses members and parents are reached by. The kernel knows nothing of this port, so they are asked for by
-//! ARP.
+//! Which Ethernet addresses members and parents are reached by, and through which port. The kernel knows nothing of these ports,
+//! so they are asked for: by ARP, or by neighbour discovery where addresses are IPv6.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use agg_core::Nanos;
 use agg_host::frame::Mac;
@@ -13,42 +13,60 @@ const ASK_AGAIN: Nanos = 100_000_000;
 /// How often one that is known is asked for, in ns: its owner may have got another network card.
 const REFRESH: Nanos = 10_000_000_000;
 
-/// The network that the port is in.
+/// The network that the ports are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     /// The aggregator's address there.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Bits of the address that all of the network have in common.
     pub prefix: u8,
     /// Who passes on what goes elsewhere.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
 }
 
 impl Network {
-    /// Who is to be given what goes to `to`; `None`: it is in another network, and there is no gateway.
-    pub fn next_hop(&self, to: Ipv4Addr) -> Option<Ipv4Addr> {
-        let mask = u32::MAX
-            .checked_shl(32 - u32::from(self.prefix.min(32)))
-            .unwrap_or(0);
-        let is_here = (u32::from(to) ^ u32::from(self.address)) & mask == 0;
+    /// Who is to be given what goes to `to`; `None`: it is in another network, and there is no gateway, or of the other family.
+    pub fn next_hop(&self, to: IpAddr) -> Option<IpAddr> {
+        let prefix = u32::from(self.prefix);
+        let is_here = match (self.address, to) {
+            (IpAddr::V4(here), IpAddr::V4(to)) => {
+                let other = u32::from(here) ^ u32::from(to);
+                other.leading_zeros() >= prefix
+            }
+            (IpAddr::V6(here), IpAddr::V6(to)) => {
+                let other = u128::from(here) ^ u128::from(to);
+                // RFC 4291, section 2.5.6: link-local addresses are on every link.
+                other.leading_zeros() >= prefix || to.is_unicast_link_local()
+            }
+            _ => return None,
+        };
         if is_here { Some(to) } else { self.gateway }
     }
 }
 
+/// How somebody is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// Through which of the host's ports.
+    pub port: usize,
+    /// Which Ethernet address there.
+    pub mac: Mac,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
-    mac: Option<Mac>,
+    hop: Option<Hop>,
     /// When it is asked for again.
     ask: Nanos,
     /// Jobs that need it.
     users: usize,
 }
 
-/// The Ethernet addresses of those that jobs' packets go to first. Nobody else's are kept.
+/// How those are reached that jobs' packets go to first. Nobody else's addresses are kept.
 #[derive(Debug)]
 pub struct Neighbours {
     network: Network,
-    known: HashMap<Ipv4Addr, Neighbour>,
+    known: HashMap<IpAddr, Neighbour>,
 }
 
 impl Neighbours {
@@ -66,10 +84,10 @@ impl Neighbours {
     }
 
     /// From now on the way to `to` is needed once more.
-    pub(crate) fn want(&mut self, to: Ipv4Addr) {
-        if let Some(hop) = self.network.next_hop(to) {
-            let neighbour = self.known.entry(hop).or_insert(Neighbour {
-                mac: None,
+    pub(crate) fn want(&mut self, to: IpAddr) {
+        if let Some(next) = self.network.next_hop(to) {
+            let neighbour = self.known.entry(next).or_insert(Neighbour {
+                hop: None,
                 ask: 0,
                 users: 0,
             });
@@ -78,33 +96,34 @@ impl Neighbours {
     }
 
     /// It is needed once less.
-    pub(crate) fn release(&mut self, to: Ipv4Addr) {
-        let Some(hop) = self.network.next_hop(to) else {
+    pub(crate) fn release(&mut self, to: IpAddr) {
+        let Some(next) = self.network.next_hop(to) else {
             return;
         };
-        if let Some(neighbour) = self.known.get_mut(&hop) {
+        if let Some(neighbour) = self.known.get_mut(&next) {
             neighbour.users = neighbour.users.saturating_sub(1);
             if neighbour.users == 0 {
-                self.known.remove(&hop);
+                self.known.remove(&next);
             }
         }
     }
 
-    /// Somebody says which Ethernet address is his. It is kept if he is needed.
-    pub(crate) fn learn(&mut self, who: Ipv4Addr, mac: Mac, now: Nanos) {
+    /// Somebody says how he is reached. It is kept if he is needed.
+    pub(crate) fn learn(&mut self, who: IpAddr, hop: Hop, now: Nanos) {
         if let Some(neighbour) = self.known.get_mut(&who) {
-            neighbour.mac = Some(mac);
+            neighbour.hop = Some(hop);
             neighbour.ask = now + REFRESH;
         }
     }
 
-    /// The Ethernet address by which `to` is reached.
-    pub(crate) fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
-        self.known.get(&self.network.next_hop(to)?)?.mac
+    /// How `to` is reached, if that is known.
+    #[inline]
+    pub(crate) fn hop(&self, to: IpAddr) -> Option<Hop> {
+        self.known.get(&self.network.next_hop(to)?)?.hop
     }
 
     /// Who is to be asked for now.
-    pub(crate) fn due(&mut self, now: Nanos) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    pub(crate) fn due(&mut self, now: Nanos) -> impl Iterator<Item = IpAddr> + '_ {
         self.known.iter_mut().filter_map(move |(who, neighbour)| {
             if neighbour.ask > now {
                 return None;
@@ -119,13 +138,16 @@ impl Neighbours {
 mod tests {
     use super::*;
 
-    const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-    const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-    const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
-    const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
-    const MAC: Mac = [2, 0, 0, 0, 0, 9];
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+    const GATEWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 254));
+    const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 2));
+    const HOP: Hop = Hop {
+        port: 1,
+        mac: [2, 0, 0, 0, 0, 9],
+    };
 
-    fn neighbours(gateway: Option<Ipv4Addr>) -> Neighbours {
+    fn neighbours(gateway: Option<IpAddr>) -> Neighbours {
         let address = HERE;
         Neighbours::new(Network {
             address,
@@ -149,23 +171,49 @@ mod tests {
             ..network
         };
         assert_eq!(alone.next_hop(PEER), Some(GATEWAY));
+        assert_eq!(alone.next_hop(HERE), Some(HERE));
+        assert_eq!(network.next_hop("fd00::1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn ipv6_networks_and_links_are_told_apart() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let network = Network {
+            address: ip("fd00:0:0:1::1"),
+            prefix: 64,
+            gateway: Some(ip("fe80::ff")),
+        };
+        for (to, next) in [
+            ("fd00:0:0:1:f::2", "fd00:0:0:1:f::2"),
+            ("fd00:0:0:2::2", "fe80::ff"),
+            ("fe80::2", "fe80::2"),
+        ] {
+            assert_eq!(network.next_hop(ip(to)), Some(ip(next)), "{to}");
+        }
+        assert_eq!(network.next_hop(PEER), None);
+        let alone = Network {
+            prefix: 128,
+            gateway: None,
+            ..network
+        };
+        assert_eq!(alone.next_hop(ip("fd00:0:0:1::2")), None);
     }
 
     #[test]
     fn only_who_is_needed_is_known_and_as_long_as_that() {
         let mut neighbours = neighbours(Some(GATEWAY));
-        neighbours.learn(PEER, MAC, 0);
-        assert_eq!(neighbours.mac(PEER), None);
+        neighbours.learn(PEER, HOP, 0);
+        assert_eq!(neighbours.hop(PEER), None);
         neighbours.want(PEER);
         neighbours.want(PEER);
-        neighbours.learn(PEER, MAC, 0);
+        neighbours.learn(PEER, HOP, 0);
         neighbours.release(PEER);
-        assert_eq!(neighbours.mac(PEER), Some(MAC));
+        assert_eq!(neighbours.hop(PEER), Some(HOP));
         neighbours.release(PEER);
-        assert_eq!(neighbours.mac(PEER), None);
+        assert_eq!(neighbours.hop(PEER), None);
         neighbours.want(FAR);
-        neighbours.learn(GATEWAY, MAC, 0);
-        assert_eq!(neighbours.mac(FAR), Some(MAC));
+        neighbours.learn(GATEWAY, HOP, 0);
+        assert_eq!(neighbours.hop(FAR), Some(HOP));
     }
 
     #[test]
@@ -176,9 +224,9 @@ mod tests {
         assert_eq!(asked(&mut neighbours, 5), 1);
         assert_eq!(asked(&mut neighbours, 5 + ASK_AGAIN - 1), 0);
         assert_eq!(asked(&mut neighbours, 5 + ASK_AGAIN), 1);
-        neighbours.learn(PEER, MAC, 10);
+        neighbours.learn(PEER, HOP, 10);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH - 1), 0);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH), 1);
-        assert_eq!(neighbours.mac(PEER), Some(MAC), "until he says otherwise");
+        assert_eq!(neighbours.hop(PEER), Some(HOP), "until he says otherwise");
     }
 }

@@ -110,17 +110,27 @@ void shim_set_len(void *mbuf, uint16_t len)
 	m->pkt_len = len;
 }
 
-void shim_offload_checksums(void *mbuf)
+void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6)
 {
 	struct rte_mbuf *m = mbuf;
-	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr));
-	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+	void *ip = rte_pktmbuf_mtod_offset(m, void *, ethernet);
+	struct rte_ipv4_hdr *ipv4 = ip;
+	struct rte_udp_hdr *udp;
 
-	m->l2_len = sizeof(struct rte_ether_hdr);
-	m->l3_len = sizeof(struct rte_ipv4_hdr);
-	m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-	ip->hdr_checksum = 0;
-	udp->dgram_cksum = rte_ipv4_phdr_cksum(ip, m->ol_flags);
+	m->l2_len = ethernet;
+	m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
+	if (is_ipv6) {
+		m->l3_len = sizeof(struct rte_ipv6_hdr);
+		m->ol_flags |= RTE_MBUF_F_TX_IPV6;
+		udp = (struct rte_udp_hdr *)((struct rte_ipv6_hdr *)ip + 1);
+		udp->dgram_cksum = rte_ipv6_phdr_cksum(ip, m->ol_flags);
+	} else {
+		m->l3_len = sizeof(struct rte_ipv4_hdr);
+		m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+		udp = (struct rte_udp_hdr *)(ipv4 + 1);
+		ipv4->hdr_checksum = 0;
+		udp->dgram_cksum = rte_ipv4_phdr_cksum(ipv4, m->ol_flags);
+	}
 }
 
 int shim_device_add(const char *driver_and_number, const char *args)

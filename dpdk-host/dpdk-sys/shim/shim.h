@@ -55,7 +55,7 @@ int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count);
 void shim_free_bulk(void **mbufs, unsigned int count);
 void shim_view(void *mbuf, struct shim_view *view);
 void shim_set_len(void *mbuf, uint16_t len);
-void shim_offload_checksums(void *mbuf);
+void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6);
 
 int shim_device_add(const char *driver_and_number, const char *args);
 int shim_ring_pair(const char *name, unsigned int size, uint16_t *ports);

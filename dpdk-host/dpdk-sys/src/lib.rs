@@ -108,8 +108,9 @@ unsafe extern "C" {
     pub fn shim_view(mbuf: *mut c_void, view: *mut View);
     /// Sets the bytes that are in an mbuf of one segment.
     pub fn shim_set_len(mbuf: *mut c_void, len: u16);
-    /// Has the port write the checksums of a frame of UDP over IPv4 without options.
-    pub fn shim_offload_checksums(mbuf: *mut c_void);
+    /// Has the port write the checksums of a frame of UDP over IPv4 or IPv6 without options or extensions, behind an Ethernet
+    /// header of so many bytes.
+    pub fn shim_offload_checksums(mbuf: *mut c_void, ethernet: u16, is_ipv6: u8);
 
     /// Adds a virtual device.
     pub fn shim_device_add(driver_and_number: *const c_char, args: *const c_char) -> c_int;

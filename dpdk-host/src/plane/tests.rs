@@ -6,9 +6,9 @@ use crate::Network;
 
 fn plane() -> Plane {
     let memory = SlotMemory::of(1 << 20, 0);
-    let local: SocketAddrV4 = "10.0.0.1:4601".parse().unwrap();
+    let local: SocketAddr = "10.0.0.1:4601".parse().unwrap();
     let network = Network {
-        address: *local.ip(),
+        address: local.ip(),
         prefix: 24,
         gateway: None,
     };
@@ -16,6 +16,7 @@ fn plane() -> Plane {
         shard: Arc::new(Shard::new(memory.aggregator().unwrap(), network)),
         epoch: Epoch(3),
         local,
+        framing: Framing::new(&local, None),
         about: About {
             name: "net_ring0".to_owned(),
             driver: "net_ring".to_owned(),
@@ -70,7 +71,10 @@ fn who_cannot_be_reached_is_named_and_nothing_is_kept() {
             "10.0.1.3:5",
             "rank 1 is at 10.0.1.3:5, which is not in 10.0.0.1/24: start the aggregator with --gateway",
         ),
-        ("[fd00::3]:5", "this host sums IPv4 packets only"),
+        (
+            "[fd00::3]:5",
+            "rank 1 is at [fd00::3]:5, but packets are received on 10.0.0.1:4601: register from an address of the same family",
+        ),
     ] {
         let error = plane
             .admit(&job(&["10.0.0.2:5", end], 352))
@@ -81,10 +85,7 @@ fn who_cannot_be_reached_is_named_and_nothing_is_kept() {
     assert!(plane.jobs().is_empty());
     assert!(plane.local_endpoints("10.0.1.1:5".parse().unwrap()).is_err());
     let uplink = plane.local_endpoints("10.0.0.9:5".parse().unwrap()).unwrap();
-    assert_eq!(
-        (uplink.endpoints, uplink.max_datagram),
-        (vec![plane.local.into()], 1472)
-    );
+    assert_eq!((uplink.endpoints, uplink.max_datagram), (vec![plane.local], 1472));
 }
 
 #[test]
