@@ -21,5 +21,5 @@ pub use error::DpdkError;
 pub use lcore::{Lcore, Running};
 pub use mbuf::Mbuf;
 pub use pool::Pool;
-pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue};
+pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue, Steering};
 pub use ring::{RingReceiver, RingSender, ring};
