@@ -29,6 +29,12 @@ pub struct ServeArgs {
     /// The VLAN that frames are sent and received in [default: frames have no tags].
     #[arg(long, value_name = "ID")]
     pub vlan: Option<u16>,
+    /// Bytes of the largest IP packet [default: what the port says; virtual devices may carry more].
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u16>,
+    /// Room of an mbuf, in bytes; longer frames come in several where the port can [default: 2048].
+    #[arg(long, value_name = "BYTES")]
+    pub mbuf_room: Option<u16>,
     /// What the cores do while no frames come [default: yield].
     #[arg(long, value_enum)]
     pub idle: Option<Idle>,
@@ -74,6 +80,8 @@ impl ServeArgs {
         config.prefix = self.prefix.or(config.prefix);
         config.gateway = self.gateway.or(config.gateway);
         config.vlan = self.vlan.or(config.vlan);
+        config.mtu = self.mtu.or(config.mtu);
+        config.mbuf_room = self.mbuf_room.unwrap_or(config.mbuf_room);
         config.idle = self.idle.unwrap_or(config.idle);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         Ok(config)

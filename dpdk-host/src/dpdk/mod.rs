@@ -20,7 +20,7 @@ pub use device::{Device, PortInfo};
 pub use eal::Eal;
 pub use error::DpdkError;
 pub use lcore::{Lcore, Running};
-pub use mbuf::Mbuf;
+pub use mbuf::{Arrival, Mbuf};
 pub use pool::Pool;
 pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue, Steering};
 pub use ring::{RingReceiver, RingSender, ring};
