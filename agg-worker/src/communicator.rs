@@ -247,11 +247,19 @@ impl Communicator {
                 ranks,
             });
         }
-        let words: &mut [i32] = bytemuck::cast_slice_mut(values);
         if root != self.shared.config.rank {
-            words.fill(0);
+            values.fill(E::zeroed());
         }
-        self.all_reduce(words)
+        if let Ok(words) = bytemuck::try_cast_slice_mut::<E, i32>(values) {
+            return self.all_reduce(words);
+        }
+        // 16-bit elements that do not fill words.
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+        let mut words = vec![0_i32; bytes.len().div_ceil(4)];
+        bytemuck::cast_slice_mut::<i32, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        self.all_reduce(&mut words)?;
+        bytes.copy_from_slice(&bytemuck::cast_slice::<i32, u8>(&words)[..bytes.len()]);
+        Ok(())
     }
 
     /// What was done so far. Waits for an operation that is under way.
