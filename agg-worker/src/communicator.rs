@@ -142,15 +142,33 @@ impl Communicator {
     }
 
     /// [`Communicator::all_reduce_with_feedback`] in the background.
-    pub fn submit_with_feedback(
+    pub fn submit_with_feedback<B: Buffer<Element = f32>>(
         &mut self,
-        mut values: Vec<f32>,
+        mut buffer: B,
         mut feedback: Feedback,
-    ) -> Pending<(Vec<f32>, Feedback, Contribution)> {
+    ) -> Pending<(B, Feedback, Contribution)> {
         self.in_background(move |shared, turn| {
-            let contribution = shared.reduce_with_feedback(turn, &mut values, &mut feedback)?;
-            Ok((values, feedback, contribution))
+            let contribution = shared.reduce_with_feedback(turn, buffer.elements(), &mut feedback)?;
+            Ok((buffer, feedback, contribution))
         })
+    }
+
+    /// [`Communicator::barrier`] in the background.
+    pub fn submit_barrier(&mut self) -> Pending<()> {
+        self.in_background(|shared, turn| shared.barrier(turn))
+    }
+
+    /// [`Communicator::broadcast`] in the background.
+    ///
+    /// # Errors
+    /// [`Error::Root`] where there is no such rank; nothing is submitted then.
+    pub fn submit_broadcast<B: Buffer>(&mut self, root: u32, mut buffer: B) -> Result<Pending<B>, Error> {
+        self.check_root(root)?;
+        let is_root = root == self.shared.config.rank;
+        Ok(self.in_background(move |shared, turn| {
+            shared.reduce(turn, words_to_send(buffer.elements(), is_root))?;
+            Ok(buffer)
+        }))
     }
 
     /// Runs an operation in its turn, on the thread for submitted ones.
@@ -193,19 +211,20 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::all_reduce`]; and [`Error::Root`] where there is no such rank.
     pub fn broadcast<E: Element>(&mut self, root: u32, values: &mut [E]) -> Result<(), Error> {
+        self.check_root(root)?;
+        self.all_reduce(words_to_send(values, root == self.shared.config.rank))
+    }
+
+    fn check_root(&self, root: u32) -> Result<(), Error> {
         let ranks = self.shared.ranks();
-        if !ranks.contains(&root) {
-            return Err(Error::Root {
-                root,
-                world: self.shared.config.world.clone(),
-                ranks,
-            });
+        if ranks.contains(&root) {
+            return Ok(());
         }
-        let words: &mut [i32] = bytemuck::cast_slice_mut(values);
-        if root != self.shared.config.rank {
-            words.fill(0);
-        }
-        self.all_reduce(words)
+        Err(Error::Root {
+            root,
+            world: self.shared.config.world.clone(),
+            ranks,
+        })
     }
 
     /// What was done so far. Waits for an operation that is under way.
@@ -228,6 +247,15 @@ impl Communicator {
         self.shared.leave(self.shared.config.linger);
         Ok(())
     }
+}
+
+/// What a rank adds to the sum by which a broadcast is made: its bits, or nothing.
+fn words_to_send<E: Element>(values: &mut [E], is_root: bool) -> &mut [i32] {
+    let words: &mut [i32] = bytemuck::cast_slice_mut(values);
+    if !is_root {
+        words.fill(0);
+    }
+    words
 }
 
 impl Drop for Communicator {
