@@ -13,6 +13,8 @@ mod options;
 mod pending;
 mod wait;
 
+use std::io::IsTerminal;
+
 use pyo3::prelude::*;
 use tracing_subscriber::EnvFilter;
 
@@ -26,6 +28,7 @@ fn tributary(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Another extension of this process may have installed its own.
     let _ = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

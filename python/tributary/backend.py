@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import logging
 import pickle
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +100,7 @@ class Backend(torch._C._distributed_c10d.Backend):
     def __init__(self, opts: Any) -> None:
         super().__init__(opts.group_rank, opts.group_size)
         self._rank = opts.group_rank
+        self._group = opts.group_id
         self._gloo = dist.ProcessGroupGloo(
             dist.PrefixStore("gloo", opts.store), opts.group_rank, opts.group_size, timeout=opts.timeout
         )
@@ -116,6 +116,7 @@ class Backend(torch._C._distributed_c10d.Backend):
             timeout=opts.timeout.total_seconds(),
         )
         self._lane = Lane(communicator, f"group-{opts.group_id}")
+        self._sequence = 0
         self._all_reduces = 0
         self._fallbacks: dict[str, int] = {}
 
@@ -124,6 +125,7 @@ class Backend(torch._C._distributed_c10d.Backend):
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         opts = dist.AllreduceOptions() if opts is None else opts
+        self._sequence += 1
         op = _OPS.get(_kind(opts.reduceOp), "")
         if len(tensors) != 1 or not takes(tensors[0], op):
             self._report("allreduce", tensors, str(_kind(opts.reduceOp)).rsplit(".", 1)[-1])
@@ -139,6 +141,7 @@ class Backend(torch._C._distributed_c10d.Backend):
 
     def shutdown(self) -> None:
         """Leaves the world together with the other ranks, as `destroy_process_group` asks for."""
+        _backends.pop(self._group, None)
         try:
             self._lane.close()
         except Error as error:
@@ -147,6 +150,7 @@ class Backend(torch._C._distributed_c10d.Backend):
             self._gloo.shutdown()
 
     def abort(self) -> None:
+        _backends.pop(self._group, None)
         self._lane.abort()
         if hasattr(self._gloo, "abort"):
             self._gloo.abort()
@@ -155,8 +159,21 @@ class Backend(torch._C._distributed_c10d.Backend):
         """That of Gloo. A world's timeout is fixed when it is made."""
         self._gloo.set_timeout(timeout)
 
+    setTimeout = set_timeout
+
     def _set_default_timeout(self, timeout: datetime.timedelta) -> None:
         self._gloo._set_default_timeout(timeout)
+
+    # With TORCH_DISTRIBUTED_DEBUG=DETAIL torch compares these numbers among ranks, so that it notices when they are out of step.
+
+    def setSequenceNumberForGroup(self) -> None:
+        self._sequence = 0
+
+    def getSequenceNumberForGroup(self) -> int:
+        return self._sequence
+
+    _set_sequence_number_for_group = setSequenceNumberForGroup
+    _get_sequence_number_for_group = getSequenceNumberForGroup
 
     def _report(self, name: str, tensors: Any, op: str = "") -> None:
         """Counts what goes to Gloo; the first of each kind is logged."""
@@ -176,6 +193,8 @@ class Backend(torch._C._distributed_c10d.Backend):
 
 def _delegate(name: str) -> Callable[..., Any]:
     def delegated(self: Backend, *arguments: Any) -> Any:
+        if name not in _BETWEEN_TWO:
+            self._sequence += 1
         self._report(name, arguments)
         return getattr(self._gloo, name)(*arguments)
 
@@ -187,7 +206,8 @@ for _name in _DELEGATED:
     if hasattr(dist.ProcessGroupGloo, _name):
         setattr(Backend, _name, _delegate(_name))
 
-_backends: weakref.WeakValueDictionary[str, Backend] = weakref.WeakValueDictionary()
+#: By group. They are kept here until they are shut down: torch's wrapper for debugging keeps only the half of a back end that is C++.
+_backends: dict[str, Backend] = {}
 
 
 def of(group: dist.ProcessGroup) -> Backend:
