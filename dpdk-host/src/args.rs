@@ -1,6 +1,7 @@
 //! The command line of `dpdk-host serve`.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use agg_host::{HostArgs, until_stopped};
 use clap::Args;
@@ -84,6 +85,36 @@ impl ServeArgs {
         config.idle = self.idle.unwrap_or(config.idle);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         Ok(config)
+    }
+}
+
+/// What to look at.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// A TOML file with the settings of `serve`, which has DPDK's arguments.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// DPDK's own arguments, as `dpdk-testpmd` takes them.
+    #[arg(last = true, value_name = "EAL")]
+    pub eal: Vec<String>,
+}
+
+impl CheckArgs {
+    /// DPDK's arguments.
+    ///
+    /// # Errors
+    /// The file cannot be read, or cannot be served with.
+    pub fn eal(&self) -> Result<Vec<String>, HostError> {
+        if self.config.is_none() || !self.eal.is_empty() {
+            return Ok(self.eal.clone());
+        }
+        let file = HostArgs {
+            config: self.config.clone(),
+            ..HostArgs::default()
+        };
+        let config: HostConfig = file.file()?;
+        config.validate()?;
+        Ok(config.eal)
     }
 }
 

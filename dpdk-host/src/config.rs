@@ -222,6 +222,13 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_one() {
+        let config: HostConfig = toml::from_str(include_str!("../../packaging/dpdk.toml")).unwrap();
+        config.validate().unwrap();
+        assert!(!config.eal.is_empty() && config.control.metrics.is_some());
+    }
+
+    #[test]
     fn a_file_has_all_settings() {
         let text = "data_addr = '10.0.0.1:4601'\ngateway = '10.0.0.254'\nidle = 'sleep'\neal = ['-l', '3']";
         let config: HostConfig = toml::from_str(text).unwrap();

@@ -3,20 +3,27 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Weak};
 
+use agg_control::total;
 use agg_host::SlotMemory;
 use agg_host::frame::Framing;
 
 use crate::dpdk::{
-    Device, DpdkError, Eal, Lcore, Pool, Port, PortConfig, PortInfo, Queue, Running, Steering,
+    Device, DpdkError, Eal, Lcore, Pool, Port, PortConfig, PortInfo, Queue, Running, Source, Steering,
+    publish,
 };
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
 
 /// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
 const ORDINARY: u32 = 1518;
+
+/// The command of DPDK's telemetry that answers with counters.
+const COMMAND: &str = "/tributary/counters";
+const HELP: &str =
+    "What happened to packets and frames at all shards, or at one. Parameters: int shard, may be left out";
 
 /// What there is to know of a port that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,8 +164,25 @@ fn start(config: &HostConfig, local: SocketAddr, stop: &Arc<AtomicBool>) -> Resu
         others.running.push(running);
         shards.push(shard.recv().map_err(|_| HostError::Core)??);
     }
+    if let Err(error) = publish(&eal, COMMAND, HELP, source(&shards)) {
+        tracing::warn!("{error}");
+    }
     let started = Started { ports: about, shards };
     Ok((started, first, others, ports))
+}
+
+/// What telemetry answers.
+fn source(shards: &[Arc<Shard>]) -> Source {
+    // It is never given up: the shards must not live as long.
+    let shards: Vec<Weak<Shard>> = shards.iter().map(Arc::downgrade).collect();
+    Box::new(move |which| {
+        let numbered = shards.iter().zip(0..);
+        let wanted = numbered.filter(|(_, number)| which.is_none_or(|which| which == *number));
+        let counters: Vec<_> = wanted
+            .filter_map(|(shard, number)| Some(shard.upgrade()?.counters(number)))
+            .collect();
+        (!counters.is_empty()).then(|| total(&counters))
+    })
 }
 
 /// Where a shard receives packets.

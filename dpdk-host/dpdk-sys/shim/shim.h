@@ -110,4 +110,14 @@ int shim_lcore_node(unsigned int lcore);
 int shim_launch(unsigned int lcore, int (*work)(void *), void *argument);
 int shim_wait(unsigned int lcore);
 
+struct shim_counter {
+	char name[64];
+	uint64_t value;
+};
+
+/* Writes the counters of a shard, or of all together (-1); returns how many, or more than there is room for. */
+typedef size_t (*shim_count)(int shard, struct shim_counter *counters, size_t room);
+
+int shim_telemetry(const char *command, const char *help, shim_count count);
+
 #endif

@@ -211,4 +211,21 @@ unsafe extern "C" {
     ) -> c_int;
     /// Waits until a core has done its work; returns what that returned.
     pub fn shim_wait(lcore: c_uint) -> c_int;
+
+    /// Adds a command to DPDK's telemetry; its answer is what `count` writes.
+    pub fn shim_telemetry(command: *const c_char, help: *const c_char, count: Count) -> c_int;
 }
+
+/// A counter and its name, ended by 0.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Counter {
+    /// What is counted.
+    pub name: [c_char; 64],
+    /// How often it has happened.
+    pub value: u64,
+}
+
+/// Writes the counters of a shard, or of all together (-1), into so many places; returns how many, or the largest number
+/// where there is no such shard. It is called by threads of DPDK's.
+pub type Count = unsafe extern "C" fn(shard: c_int, counters: *mut Counter, room: usize) -> usize;

@@ -13,6 +13,7 @@ mod mbuf;
 mod pool;
 mod port;
 mod ring;
+mod telemetry;
 
 pub use burst::{BURST, Burst, Drain};
 pub use device::{Device, PortInfo};
@@ -23,3 +24,4 @@ pub use mbuf::{Arrival, Mbuf};
 pub use pool::Pool;
 pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue, Steering};
 pub use ring::{RingReceiver, RingSender, ring};
+pub use telemetry::{Source, publish};
