@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use agg_host::frame::{ETHERNET, Mac};
 
 /// EtherType of ARP.
-pub(crate) const TYPE_ARP: u16 = 0x0806;
+pub const TYPE_ARP: u16 = 0x0806;
 
 /// Bytes of a frame with an ARP packet, without padding.
-pub(crate) const ARP_FRAME: usize = ETHERNET + 28;
+pub const ARP_FRAME: usize = ETHERNET + 28;
 
 /// Ethernet, IPv4, and the lengths of their addresses.
 const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
@@ -17,24 +17,27 @@ const BROADCAST: Mac = [0xff; 6];
 
 /// Whether something is asked or said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub enum Operation {
+    /// Who has an address?
     Request = 1,
+    /// I have it.
     Reply = 2,
 }
 
 /// An ARP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arp {
-    pub(crate) operation: Operation,
+pub struct Arp {
+    /// Which.
+    pub operation: Operation,
     /// Who sends it.
-    pub(crate) sender: (Mac, Ipv4Addr),
+    pub sender: (Mac, Ipv4Addr),
     /// Whom it is about, or for. The Ethernet address is not known in a request.
-    pub(crate) target: (Mac, Ipv4Addr),
+    pub target: (Mac, Ipv4Addr),
 }
 
 impl Arp {
     /// Who has `target`?
-    pub(crate) fn request(sender: (Mac, Ipv4Addr), target: Ipv4Addr) -> Self {
+    pub fn request(sender: (Mac, Ipv4Addr), target: Ipv4Addr) -> Self {
         Self {
             operation: Operation::Request,
             sender,
@@ -43,7 +46,7 @@ impl Arp {
     }
 
     /// That we have what was asked for.
-    pub(crate) fn answer(&self, ours: Mac) -> Self {
+    pub fn answer(&self, ours: Mac) -> Self {
         Self {
             operation: Operation::Reply,
             sender: (ours, self.target.1),
@@ -52,7 +55,7 @@ impl Arp {
     }
 
     /// Reads a frame whose type is [`TYPE_ARP`].
-    pub(crate) fn read(frame: &[u8]) -> Option<Self> {
+    pub fn read(frame: &[u8]) -> Option<Self> {
         let packet = frame.get(ETHERNET..)?.first_chunk::<28>()?;
         let end = |at: usize| {
             let ip: [u8; 4] = *packet[at + 6..].first_chunk()?;
@@ -74,7 +77,7 @@ impl Arp {
     }
 
     /// The frame that it goes in.
-    pub(crate) fn frame(&self) -> [u8; ARP_FRAME] {
+    pub fn frame(&self) -> [u8; ARP_FRAME] {
         let mut frame = [0; ARP_FRAME];
         let (sender, target) = (self.sender, self.target);
         let to = match self.operation {

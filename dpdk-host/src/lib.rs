@@ -22,6 +22,7 @@ mod poller;
 mod shard;
 
 pub use args::{ServeArgs, serve};
+pub use arp::{ARP_FRAME, Arp, Operation, TYPE_ARP};
 pub use check::{Report, check};
 pub use config::HostConfig;
 pub use counters::{FrameCounter, FrameCounters};

@@ -66,7 +66,7 @@ impl Neighbours {
     }
 
     /// From now on the way to `to` is needed once more.
-    pub(crate) fn want(&mut self, to: Ipv4Addr) {
+    pub fn want(&mut self, to: Ipv4Addr) {
         if let Some(hop) = self.network.next_hop(to) {
             let neighbour = self.known.entry(hop).or_insert(Neighbour {
                 mac: None,
@@ -77,8 +77,14 @@ impl Neighbours {
         }
     }
 
+    /// Whether it is needed.
+    pub fn wants(&self, to: Ipv4Addr) -> bool {
+        let hop = self.network.next_hop(to);
+        hop.is_some_and(|hop| self.known.contains_key(&hop))
+    }
+
     /// It is needed once less.
-    pub(crate) fn release(&mut self, to: Ipv4Addr) {
+    pub fn release(&mut self, to: Ipv4Addr) {
         let Some(hop) = self.network.next_hop(to) else {
             return;
         };
@@ -91,7 +97,7 @@ impl Neighbours {
     }
 
     /// Somebody says which Ethernet address is his. It is kept if he is needed.
-    pub(crate) fn learn(&mut self, who: Ipv4Addr, mac: Mac, now: Nanos) {
+    pub fn learn(&mut self, who: Ipv4Addr, mac: Mac, now: Nanos) {
         if let Some(neighbour) = self.known.get_mut(&who) {
             neighbour.mac = Some(mac);
             neighbour.ask = now + REFRESH;
@@ -99,12 +105,12 @@ impl Neighbours {
     }
 
     /// The Ethernet address by which `to` is reached.
-    pub(crate) fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
+    pub fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
         self.known.get(&self.network.next_hop(to)?)?.mac
     }
 
     /// Who is to be asked for now.
-    pub(crate) fn due(&mut self, now: Nanos) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    pub fn due(&mut self, now: Nanos) -> impl Iterator<Item = Ipv4Addr> + '_ {
         self.known.iter_mut().filter_map(move |(who, neighbour)| {
             if neighbour.ask > now {
                 return None;

@@ -64,6 +64,16 @@ void shim_log_free(char *log)
 	free(log);
 }
 
+int shim_thread_register(void)
+{
+	return rte_thread_register() == 0 ? 0 : reason();
+}
+
+void shim_thread_unregister(void)
+{
+	rte_thread_unregister();
+}
+
 void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error)
 {
 	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, count, cache, 0, RTE_PKTMBUF_HEADROOM + room, socket);

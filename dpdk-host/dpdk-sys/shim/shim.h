@@ -46,6 +46,8 @@ const char *shim_strerror(int code);
 
 int shim_eal_init(int argc, char **argv, char **log);
 void shim_log_free(char *log);
+int shim_thread_register(void);
+void shim_thread_unregister(void);
 
 void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error);
 unsigned int shim_pool_available(const void *pool);

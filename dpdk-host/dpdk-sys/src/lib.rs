@@ -85,6 +85,10 @@ unsafe extern "C" {
     pub fn shim_eal_init(argc: c_int, argv: *mut *mut c_char, log: *mut *mut c_char) -> c_int;
     /// Frees a log.
     pub fn shim_log_free(log: *mut c_char);
+    /// Makes the calling thread one that pools know.
+    pub fn shim_thread_register() -> c_int;
+    /// Undoes that.
+    pub fn shim_thread_unregister();
 
     /// A pool of so many mbufs, each with room for so many bytes; null, with the reason, where it cannot be had.
     pub fn shim_pool_create(

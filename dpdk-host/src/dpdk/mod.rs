@@ -10,6 +10,7 @@ mod error;
 mod mbuf;
 mod pool;
 mod port;
+mod thread;
 
 pub use burst::{BURST, Burst, Drain};
 pub use device::{Device, PortInfo};
@@ -18,3 +19,4 @@ pub use error::DpdkError;
 pub use mbuf::Mbuf;
 pub use pool::Pool;
 pub use port::{Port, PortConfig, PortStats, Queue};
+pub use thread::attach;

@@ -1,0 +1,205 @@
+//! The port of one stream.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agg_host::frame::Mac;
+use agg_worker::transport::{Link, LinkCounts};
+use dpdk_host::dpdk::{BURST, Burst, Mbuf, attach};
+
+use crate::frames::{Content, HEADERS, content, end, wrap};
+use crate::port::Taken;
+
+/// Mbufs that are taken out of the pool together.
+const SPARE: usize = 32;
+
+/// How long a full port is tried again before frames are given up. They are sent again when their answers do not come.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// How long to wait for an mbuf at most: none says that it is free again.
+const NO_MBUF: Duration = Duration::from_micros(100);
+
+/// The port of one stream. Only who has the stream polls here, but for the thread that looks between operations.
+pub(crate) struct StreamLink {
+    taken: Arc<Taken>,
+    stream: usize,
+    udp_port: u16,
+    /// Frames that have not been looked at.
+    came: Burst,
+    /// Mbufs for what is sent next, and the one that is written to.
+    spare: Burst,
+    next: Option<Mbuf>,
+    is_without: bool,
+    out: Burst,
+    /// How the last receiver is reached, and when that was so.
+    last: Option<(SocketAddr, Mac)>,
+    learned: u64,
+    counts: LinkCounts,
+    last_error: Option<String>,
+}
+
+impl StreamLink {
+    pub(crate) fn new(taken: &Arc<Taken>, stream: usize) -> Self {
+        Self {
+            taken: Arc::clone(taken),
+            stream,
+            udp_port: taken.addresses[stream].port(),
+            came: Burst::default(),
+            spare: Burst::default(),
+            next: None,
+            is_without: false,
+            out: Burst::default(),
+            last: None,
+            learned: 0,
+            counts: LinkCounts::default(),
+            last_error: None,
+        }
+    }
+
+    /// Whether there are frames that have not been looked at.
+    fn poll(&mut self) -> bool {
+        if self.came.is_empty() {
+            self.taken.inboxes[self.stream].take(&mut self.came);
+            let room = BURST - self.came.len();
+            let mut queue = self.taken.running.queue(self.stream);
+            queue.receive(room, &mut self.came);
+        }
+        !self.came.is_empty()
+    }
+
+    fn take_spare(&mut self) -> Option<Mbuf> {
+        if self.spare.is_empty() {
+            attach(&self.taken.running.pool);
+            self.taken.running.pool.take_some(SPARE, &mut self.spare);
+        }
+        self.spare.pop().or_else(|| self.taken.running.pool.take())
+    }
+
+    /// The Ethernet address by which a receiver is reached, if that is known.
+    fn reach(&mut self, to: SocketAddr) -> Option<Mac> {
+        let learned = self.taken.running.learned();
+        if let Some((_, mac)) = self.last.filter(|(last, _)| *last == to)
+            && learned == self.learned
+        {
+            return Some(mac);
+        }
+        let SocketAddr::V4(address) = to else {
+            return None;
+        };
+        self.learned = learned;
+        let mac = self.taken.running.reach(*address.ip());
+        self.last = mac.map(|mac| (to, mac));
+        mac
+    }
+
+    fn give_up(&mut self, count: usize, why: impl FnOnce(&str) -> String) {
+        self.counts.unsent += count as u64;
+        self.last_error = Some(why(&self.taken.running.device));
+    }
+}
+
+impl Link for StreamLink {
+    fn room(&mut self) -> Option<&mut [u8]> {
+        if self.next.is_none() {
+            self.next = self.take_spare();
+        }
+        self.is_without = self.next.is_none();
+        self.next.as_mut()?.room_mut().get_mut(HEADERS..)
+    }
+
+    fn send(&mut self, len: usize, to: SocketAddr) -> io::Result<()> {
+        let Some((mac, SocketAddr::V4(address))) = self.reach(to).map(|mac| (mac, to)) else {
+            self.give_up(1, |device| {
+                format!("it is not known how {} is reached from port {device}", to.ip())
+            });
+            return Ok(());
+        };
+        let Some(mut mbuf) = self.next.take() else {
+            return Ok(());
+        };
+        let running = &self.taken.running;
+        let mut from = running.address;
+        from.set_port(self.udp_port);
+        wrap(
+            &mut mbuf,
+            len,
+            end(running.mac, from),
+            end(mac, address),
+            running.checksums,
+        );
+        if let Err(mbuf) = self.out.push(mbuf) {
+            self.flush()?;
+            // There is room now.
+            let _ = self.out.push(mbuf);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut full = None;
+        while !self.out.is_empty() {
+            let sent = self.taken.running.queue(self.stream).send(&mut self.out);
+            self.counts.sent += sent as u64;
+            if sent > 0 {
+                full = None;
+                continue;
+            }
+            if full.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                let left = self.out.drain().count();
+                self.give_up(left, |device| {
+                    format!("port {device} takes nothing: nobody receives at its other end")
+                });
+                break;
+            }
+            self.taken.running.idle.wait(0);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
+        attach(&self.taken.running.pool);
+        self.taken.running.ask(self.stream);
+        self.poll();
+        let Self {
+            taken, came, stream, ..
+        } = self;
+        let ours = *taken.running.address.ip();
+        for mbuf in came.drain() {
+            match content(mbuf.bytes(), ours) {
+                Content::Datagram { from, to, payload } if to == self.udp_port => {
+                    each(from, &mbuf.bytes()[payload]);
+                }
+                Content::Datagram { to, .. } => taken.pass_on(to, mbuf),
+                Content::Arp(arp) => taken.running.hear(&arp, mbuf, *stream),
+                Content::Foreign => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        let limit = if self.is_without {
+            limit.min(NO_MBUF)
+        } else {
+            limit
+        };
+        let began = Instant::now();
+        let mut polls = 0_u32;
+        while !self.poll() && began.elapsed() < limit {
+            self.taken.running.ask(self.stream);
+            polls = polls.saturating_add(1);
+            self.taken.running.idle.wait(polls);
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> LinkCounts {
+        self.counts
+    }
+
+    fn last_error(&self) -> Option<io::Error> {
+        self.last_error.clone().map(io::Error::other)
+    }
+}

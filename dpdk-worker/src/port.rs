@@ -1,0 +1,261 @@
+//! A port that runs, with its queues and what the streams share there.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use agg_host::frame::Mac;
+use dpdk_host::dpdk::{BURST, Burst, Mbuf, Pool, Port, Queue, attach};
+use dpdk_host::{Arp, Idle, Neighbours, Operation};
+
+use crate::PortError;
+use crate::frames::{Content, content};
+use crate::inbox::Inbox;
+
+/// How often it is looked whether neighbours are to be asked for.
+const ASK: Duration = Duration::from_millis(10);
+
+/// How long an answer is waited for at the start.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long the thread that looks between operations sleeps.
+const NAP: Duration = Duration::from_micros(500);
+
+/// A port that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) device: String,
+    pub(crate) mac: Mac,
+    /// Where the first stream receives.
+    pub(crate) address: SocketAddrV4,
+    pub(crate) checksums: bool,
+    /// Frames that a receive queue holds.
+    pub(crate) ring: u16,
+    pub(crate) idle: Idle,
+    pub(crate) pool: Pool,
+    queues: Vec<Mutex<Queue>>,
+    neighbours: Mutex<Neighbours>,
+    /// Raised whenever an Ethernet address may have changed.
+    learned: AtomicU64,
+    clock: Instant,
+    /// When it is looked next whether neighbours are to be asked for, in ns.
+    ask: AtomicU64,
+    /// A communicator has it.
+    taken: AtomicBool,
+    _port: Port,
+}
+
+/// What there is to know of a port before it runs.
+pub(crate) struct Description {
+    pub(crate) device: String,
+    pub(crate) mac: Mac,
+    pub(crate) address: SocketAddrV4,
+    pub(crate) checksums: bool,
+    pub(crate) idle: Idle,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    pub(crate) fn new(
+        about: Description,
+        pool: Pool,
+        neighbours: Neighbours,
+        (port, queues): (Port, Vec<Queue>),
+    ) -> Self {
+        Self {
+            device: about.device,
+            mac: about.mac,
+            address: about.address,
+            checksums: about.checksums,
+            ring: port.receive_ring(),
+            idle: about.idle,
+            pool,
+            queues: queues.into_iter().map(Mutex::new).collect(),
+            neighbours: Mutex::new(neighbours),
+            learned: AtomicU64::new(0),
+            clock: Instant::now(),
+            ask: AtomicU64::new(0),
+            taken: AtomicBool::new(false),
+            _port: port,
+        }
+    }
+
+    /// The queue of a stream. A port may have fewer than there are streams.
+    pub(crate) fn queue(&self, stream: usize) -> MutexGuard<'_, Queue> {
+        lock(&self.queues[stream % self.queues.len()])
+    }
+
+    /// Changes when an Ethernet address may have.
+    pub(crate) fn learned(&self) -> u64 {
+        self.learned.load(Ordering::Acquire)
+    }
+
+    /// The Ethernet address by which somebody is reached, who is asked for from now on.
+    pub(crate) fn reach(&self, to: Ipv4Addr) -> Option<Mac> {
+        let mut neighbours = lock(&self.neighbours);
+        let mac = neighbours.mac(to);
+        if mac.is_none() && !neighbours.wants(to) {
+            neighbours.want(to);
+            self.ask.store(0, Ordering::Relaxed);
+        }
+        mac
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
+    /// Asks for neighbours, if it is time.
+    pub(crate) fn ask(&self, stream: usize) {
+        let now = self.now();
+        let due = self.ask.load(Ordering::Relaxed);
+        let next = now + ASK.as_nanos() as u64;
+        // Of several threads one asks.
+        let is_ours = now >= due
+            && self
+                .ask
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if !is_ours {
+            return;
+        }
+        let due: Vec<Ipv4Addr> = lock(&self.neighbours).due(now).collect();
+        for who in due {
+            let request = Arp::request((self.mac, *self.address.ip()), who);
+            if let Some(mbuf) = self.pool.take() {
+                self.say(&request, mbuf, stream);
+            }
+        }
+    }
+
+    /// Takes in what a neighbour says, and answers it in the frame that it came in.
+    pub(crate) fn hear(&self, arp: &Arp, mbuf: Mbuf, stream: usize) {
+        let (mac, who) = arp.sender;
+        let mut neighbours = lock(&self.neighbours);
+        neighbours.learn(who, mac, self.now());
+        drop(neighbours);
+        self.learned.fetch_add(1, Ordering::Release);
+        if arp.operation == Operation::Request && arp.target.1 == *self.address.ip() {
+            self.say(&arp.answer(self.mac), mbuf, stream);
+        }
+    }
+
+    /// Sends it at once. What the port does not take now is asked or said again later.
+    fn say(&self, arp: &Arp, mut mbuf: Mbuf, stream: usize) {
+        let frame = arp.frame();
+        mbuf.set_len(frame.len());
+        mbuf.bytes_mut().copy_from_slice(&frame);
+        let mut burst = Burst::default();
+        if burst.push(mbuf).is_ok() {
+            self.queue(stream).send(&mut burst);
+        }
+    }
+}
+
+/// A port in the hands of a communicator.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) running: Arc<Running>,
+    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+impl Taken {
+    /// Takes a port for so many streams.
+    ///
+    /// # Errors
+    /// Somebody else has it, or there are not so many UDP ports.
+    pub(crate) fn new(running: &Arc<Running>, streams: u16) -> Result<Self, PortError> {
+        let first = running.address.port();
+        if first.checked_add(streams.saturating_sub(1)).is_none() {
+            return Err(PortError::Streams { streams, first });
+        }
+        if running.taken.swap(true, Ordering::AcqRel) {
+            return Err(PortError::Taken(running.device.clone()));
+        }
+        let ip = *running.address.ip();
+        let address = |stream| SocketAddr::from((ip, first + stream));
+        Ok(Self {
+            running: Arc::clone(running),
+            inboxes: (0..streams).map(|_| Inbox::default()).collect(),
+            addresses: (0..streams).map(address).collect(),
+        })
+    }
+
+    /// The stream that receives at a UDP port.
+    pub(crate) fn stream(&self, udp_port: u16) -> Option<usize> {
+        let stream = usize::from(udp_port.checked_sub(self.running.address.port())?);
+        (stream < self.inboxes.len()).then_some(stream)
+    }
+
+    /// Waits until it is known how an aggregator is reached.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub(crate) fn find(&self, aggregator: Ipv4Addr, hop: Ipv4Addr) -> Result<(), PortError> {
+        let began = Instant::now();
+        while self.running.reach(aggregator).is_none() {
+            if began.elapsed() > PATIENCE {
+                return Err(PortError::NoAnswer {
+                    hop,
+                    device: self.running.device.clone(),
+                });
+            }
+            self.look();
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something for a stream.
+    pub(crate) fn wait(&self, limit: Duration) {
+        let began = Instant::now();
+        loop {
+            self.look();
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() || self.inboxes.iter().any(|inbox| !inbox.is_empty()) {
+                return;
+            }
+            std::thread::sleep(left.min(NAP));
+        }
+    }
+
+    /// Sorts what has come to all queues.
+    fn look(&self) {
+        attach(&self.running.pool);
+        let mut came = Burst::default();
+        for stream in 0..self.running.queues.len() {
+            self.running.ask(stream);
+            self.running.queue(stream).receive(BURST, &mut came);
+            for mbuf in came.drain() {
+                self.sort(mbuf, stream);
+            }
+        }
+    }
+
+    /// Puts a frame that came to a stream's queue where it belongs.
+    fn sort(&self, mbuf: Mbuf, stream: usize) {
+        match content(mbuf.bytes(), *self.running.address.ip()) {
+            Content::Datagram { to, .. } => self.pass_on(to, mbuf),
+            Content::Arp(arp) => self.running.hear(&arp, mbuf, stream),
+            Content::Foreign => {}
+        }
+    }
+
+    /// Gives a frame to the stream at a UDP port; for nobody, or where it is full, it is lost.
+    pub(crate) fn pass_on(&self, udp_port: u16, mbuf: Mbuf) {
+        if let Some(stream) = self.stream(udp_port) {
+            self.inboxes[stream].push(mbuf);
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.running.taken.store(false, Ordering::Release);
+    }
+}
