@@ -17,7 +17,7 @@ use agg_core::{
 use agg_host::frame::{End, FRAMING, Way};
 use agg_host::{ShardAggregator, SlotMemory};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue};
-use dpdk_host::{Network, Poller, Route, Shard};
+use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 use rustix::time::{ClockId, clock_gettime};
 
 const EAL: &str = "--no-huge -m 128 --no-pci --no-shconf --no-telemetry --log-level 3 -l 0";
@@ -127,10 +127,10 @@ impl Scene {
         let payload = 4 * lanes.count();
         let mut scene = Self {
             poller: Poller::new(
-                here.into_iter().next().expect("a queue"),
+                vec![Link::alone(here.into_iter().next().expect("a queue"), MAC, false)],
+                HandOff::alone(),
                 pool.clone(),
-                here_end,
-                false,
+                HERE,
             ),
             there: there.into_iter().next().expect("a queue"),
             copier: Copier {

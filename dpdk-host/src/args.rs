@@ -13,19 +13,22 @@ pub struct ServeArgs {
     /// Where to serve and whom to send to.
     #[command(flatten)]
     pub host: HostArgs,
-    /// The port, by the name that DPDK has for its device [default: the only one].
+    /// A port, by the name that DPDK has for its device; again for each more [default: the only one].
     #[arg(long, value_name = "DEVICE")]
-    pub port: Option<String>,
-    /// Bits of the data address that all of the port's network have in common [default: 24].
+    pub port: Vec<String>,
+    /// Independent aggregators, each with the next UDP port and a core of its own from DPDK's `-l` [default: 1].
+    #[arg(long, value_name = "COUNT")]
+    pub shards: Option<u16>,
+    /// Bits of the data address that all of the ports' network have in common [default: 24].
     #[arg(long, value_name = "BITS")]
     pub prefix: Option<u8>,
     /// Who passes on what goes to other networks.
     #[arg(long, value_name = "IP")]
     pub gateway: Option<Ipv4Addr>,
-    /// What the core does while no frames come [default: yield].
+    /// What the cores do while no frames come [default: yield].
     #[arg(long, value_enum)]
     pub idle: Option<Idle>,
-    /// Slot memory in MiB, allocated at the start [default: 64].
+    /// Slot memory of each shard in MiB, allocated at the start [default: 64].
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
     /// The arguments of DPDK in one string, in the place of those behind `--`.
@@ -60,7 +63,10 @@ impl ServeArgs {
         } else if !self.eal_last.is_empty() {
             config.eal.clone_from(&self.eal_last);
         }
-        config.port = self.port.clone().or(config.port);
+        if !self.port.is_empty() {
+            config.ports.clone_from(&self.port);
+        }
+        config.shards = self.shards.unwrap_or(config.shards);
         config.prefix = self.prefix.unwrap_or(config.prefix);
         config.gateway = self.gateway.or(config.gateway);
         config.idle = self.idle.unwrap_or(config.idle);

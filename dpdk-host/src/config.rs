@@ -14,11 +14,17 @@ use crate::{HostError, Idle, Network};
 pub struct HostConfig {
     /// DPDK's own arguments, as `dpdk-testpmd` takes them.
     pub eal: Vec<String>,
-    /// The port, by the name that DPDK has for its device; it may be left out where there is one only.
-    pub port: Option<String>,
-    /// Where packets are received (UDP): the port's own address, which the kernel need not have.
+    /// The ports, by the names that DPDK has for their devices; they may be left out where there is one only. All of them have
+    /// the data address.
+    pub ports: Vec<String>,
+    /// Independent aggregators, each with the next UDP port and a core of its own.
+    pub shards: u16,
+    /// Queues of a port at most; left out: one for each shard. Both ends of net_memif must have as many.
+    pub queues: Option<u16>,
+    /// Where shard 0 receives packets (UDP): the ports' own address, which the kernel need not have. Shard *s* is on the *s*-th
+    /// UDP port after it.
     pub data_addr: SocketAddr,
-    /// Bits of that address that all of the port's network have in common.
+    /// Bits of that address that all of the ports' network have in common.
     pub prefix: u8,
     /// Who passes on what goes to other networks.
     pub gateway: Option<Ipv4Addr>,
@@ -28,13 +34,13 @@ pub struct HostConfig {
     pub receive_ring: u16,
     /// Frames that the send queue holds.
     pub send_ring: u16,
-    /// Mbufs for frames; more than both queues hold.
+    /// Mbufs of each shard for frames; more than its queues hold.
     pub mbufs: u32,
     /// Room of each, in bytes.
     pub mbuf_room: u16,
     /// What the core does while no frames come.
     pub idle: Idle,
-    /// Slot memory in MiB, allocated at the start.
+    /// Slot memory of each shard in MiB, allocated at the start.
     pub memory_mib: u64,
     /// Where the control service listens (TCP), in the kernel.
     pub control_addr: SocketAddr,
@@ -49,7 +55,9 @@ impl Default for HostConfig {
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         Self {
             eal: Vec::new(),
-            port: None,
+            ports: Vec::new(),
+            shards: 1,
+            queues: None,
             data_addr: SocketAddr::new(any, DEFAULT_DATA_PORT),
             prefix: 24,
             gateway: None,
@@ -78,11 +86,28 @@ impl HostConfig {
         let ring = |name, value: u16| in_range(name, value.into(), "16 to 32768", rings.contains(&value));
         ring("receive_ring", self.receive_ring)?;
         ring("send_ring", self.send_ring)?;
-        let needed = u32::from(self.receive_ring) + u32::from(self.send_ring) + 128;
+        let shards = 1..=64;
+        in_range(
+            "shards",
+            self.shards.into(),
+            "1 to 64",
+            shards.contains(&self.shards),
+        )?;
+        let has_ports = self.data_addr.port().checked_add(self.shards - 1).is_some();
+        in_range(
+            "shards",
+            self.shards.into(),
+            "as many as there are UDP ports from that of data_addr on",
+            has_ports,
+        )?;
+        let queues = self.queues.unwrap_or(1);
+        in_range("queues", queues.into(), "1 to 64", (1..=64).contains(&queues))?;
+        let rings = u32::from(self.receive_ring) + u32::from(self.send_ring);
+        let needed = rings * self.ports.len().max(1) as u32 + 128;
         in_range(
             "mbufs",
             self.mbufs.into(),
-            "more than both rings and 128 hold, to 4194303",
+            "more than both rings of each port and 128 hold, to 4194303",
             (needed..1 << 22).contains(&self.mbufs),
         )?;
         let room = 2048..=16384;

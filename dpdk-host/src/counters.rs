@@ -27,6 +27,10 @@ counters! {
     ArpAnswered = "frames_arp_answered",
     /// Pings answered.
     EchoAnswered = "frames_echo_answered",
+    /// Frames given to the shard whose they are.
+    HandedOver = "frames_handed_over",
+    /// Frames dropped: the shard whose they are is too far behind.
+    HandOffFull = "frames_dropped_hand_off_full",
     /// Frames dropped: neither for this shard nor of a kind that is answered.
     Foreign = "frames_dropped_foreign",
     /// Frames dropped: spread over several mbufs, since one is too small.

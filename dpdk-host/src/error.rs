@@ -22,8 +22,18 @@ pub enum HostError {
     )]
     Address(SocketAddr),
     /// Nobody can know which.
-    #[error("DPDK has several ports ({0}): choose one with --port")]
+    #[error("DPDK has several ports ({0}): choose one or more with --port")]
     Ports(String),
+    /// Each shard has a core of its own.
+    #[error(
+        "{shards} shards need as many cores, DPDK has {cores}: list more with -l, or give fewer --shards"
+    )]
+    Cores {
+        /// Shards that were asked for.
+        shards: usize,
+        /// Cores that `-l` or `--lcores` gave.
+        cores: usize,
+    },
     /// The kernel has the address too, and somebody receives there.
     #[error("the data address {addr} is taken: {source}: choose another port with --data-addr")]
     Taken {

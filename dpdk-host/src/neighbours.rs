@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agg_core::Nanos;
 use agg_host::frame::Mac;
@@ -37,18 +39,41 @@ impl Network {
 
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
-    mac: Option<Mac>,
+    /// Which port he is at, and his address there.
+    at: Option<(usize, Mac)>,
     /// When it is asked for again.
     ask: Nanos,
     /// Jobs that need it.
     users: usize,
 }
 
-/// The Ethernet addresses of those that jobs' packets go to first. Nobody else's are kept.
+/// What all shards know.
+#[derive(Debug, Default)]
+struct Shared {
+    table: Mutex<HashMap<Ipv4Addr, Neighbour>>,
+    /// Raised with each change of what the shards' copies have.
+    changes: AtomicU64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Ipv4Addr, Neighbour>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The Ethernet addresses of those that jobs' packets go to first, and the ports they are at. Nobody else's are kept. All shards
+/// of a host know the same: each has a copy, so that no core waits for another while it sends.
 #[derive(Debug)]
 pub struct Neighbours {
     network: Network,
-    known: HashMap<Ipv4Addr, Neighbour>,
+    shared: Arc<Shared>,
+    /// The changes that are in the copy.
+    seen: u64,
+    known: HashMap<Ipv4Addr, (usize, Mac)>,
 }
 
 impl Neighbours {
@@ -56,7 +81,20 @@ impl Neighbours {
     pub fn new(network: Network) -> Self {
         Self {
             network,
+            shared: Arc::default(),
+            seen: 0,
             known: HashMap::new(),
+        }
+    }
+
+    /// The same neighbours, for another shard.
+    pub fn share(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            // Nothing is in the copy yet.
+            seen: u64::MAX,
+            known: HashMap::new(),
+            ..*self
         }
     }
 
@@ -65,11 +103,26 @@ impl Neighbours {
         &self.network
     }
 
+    /// Takes in what other shards have heard since.
+    pub fn refresh(&mut self) {
+        let changes = self.shared.changes.load(Ordering::Acquire);
+        if changes != self.seen {
+            // Before the table is looked at: what changes now is seen the next time.
+            self.seen = changes;
+            let table = self.shared.lock();
+            let known = table
+                .iter()
+                .filter_map(|(who, neighbour)| Some((*who, neighbour.at?)));
+            self.known = known.collect();
+        }
+    }
+
     /// From now on the way to `to` is needed once more.
     pub fn want(&mut self, to: Ipv4Addr) {
         if let Some(hop) = self.network.next_hop(to) {
-            let neighbour = self.known.entry(hop).or_insert(Neighbour {
-                mac: None,
+            let mut table = self.shared.lock();
+            let neighbour = table.entry(hop).or_insert(Neighbour {
+                at: None,
                 ask: 0,
                 users: 0,
             });
@@ -80,7 +133,7 @@ impl Neighbours {
     /// Whether it is needed.
     pub fn wants(&self, to: Ipv4Addr) -> bool {
         let hop = self.network.next_hop(to);
-        hop.is_some_and(|hop| self.known.contains_key(&hop))
+        hop.is_some_and(|hop| self.shared.lock().contains_key(&hop))
     }
 
     /// It is needed once less.
@@ -88,36 +141,41 @@ impl Neighbours {
         let Some(hop) = self.network.next_hop(to) else {
             return;
         };
-        if let Some(neighbour) = self.known.get_mut(&hop) {
+        let mut table = self.shared.lock();
+        if let Some(neighbour) = table.get_mut(&hop) {
             neighbour.users = neighbour.users.saturating_sub(1);
             if neighbour.users == 0 {
-                self.known.remove(&hop);
+                table.remove(&hop);
+                self.shared.changed();
             }
         }
     }
 
-    /// Somebody says which Ethernet address is his. It is kept if he is needed.
-    pub fn learn(&mut self, who: Ipv4Addr, mac: Mac, now: Nanos) {
-        if let Some(neighbour) = self.known.get_mut(&who) {
-            neighbour.mac = Some(mac);
+    /// Somebody says, at a port, which Ethernet address is his. It is kept if he is needed.
+    pub fn learn(&mut self, who: Ipv4Addr, port: usize, mac: Mac, now: Nanos) {
+        let mut table = self.shared.lock();
+        if let Some(neighbour) = table.get_mut(&who) {
             neighbour.ask = now + REFRESH;
+            if neighbour.at.replace((port, mac)) != Some((port, mac)) {
+                self.shared.changed();
+            }
         }
     }
 
-    /// The Ethernet address by which `to` is reached.
-    pub fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
-        self.known.get(&self.network.next_hop(to)?)?.mac
+    /// The port and the Ethernet address by which `to` is reached, as of the last [`Self::refresh`].
+    pub fn at(&self, to: Ipv4Addr) -> Option<(usize, Mac)> {
+        self.known.get(&self.network.next_hop(to)?).copied()
     }
 
-    /// Who is to be asked for now.
-    pub fn due(&mut self, now: Nanos) -> impl Iterator<Item = Ipv4Addr> + '_ {
-        self.known.iter_mut().filter_map(move |(who, neighbour)| {
-            if neighbour.ask > now {
-                return None;
-            }
+    /// Who is to be asked for now: by this shard, since the others are not told to.
+    pub fn due(&mut self, now: Nanos) -> Vec<Ipv4Addr> {
+        let mut table = self.shared.lock();
+        let due = table.iter_mut().filter(|(_, neighbour)| neighbour.ask <= now);
+        let due = due.map(|(who, neighbour)| {
             neighbour.ask = now + ASK_AGAIN;
-            Some(*who)
-        })
+            *who
+        });
+        due.collect()
     }
 }
 
@@ -140,6 +198,11 @@ mod tests {
         })
     }
 
+    fn at(neighbours: &mut Neighbours, to: Ipv4Addr) -> Option<(usize, Mac)> {
+        neighbours.refresh();
+        neighbours.at(to)
+    }
+
     #[test]
     fn what_goes_elsewhere_goes_to_the_gateway() {
         let network = *neighbours(Some(GATEWAY)).network();
@@ -160,31 +223,62 @@ mod tests {
     #[test]
     fn only_who_is_needed_is_known_and_as_long_as_that() {
         let mut neighbours = neighbours(Some(GATEWAY));
-        neighbours.learn(PEER, MAC, 0);
-        assert_eq!(neighbours.mac(PEER), None);
+        neighbours.learn(PEER, 0, MAC, 0);
+        assert_eq!(at(&mut neighbours, PEER), None);
         neighbours.want(PEER);
         neighbours.want(PEER);
-        neighbours.learn(PEER, MAC, 0);
+        neighbours.learn(PEER, 0, MAC, 0);
         neighbours.release(PEER);
-        assert_eq!(neighbours.mac(PEER), Some(MAC));
+        assert_eq!(at(&mut neighbours, PEER), Some((0, MAC)));
         neighbours.release(PEER);
-        assert_eq!(neighbours.mac(PEER), None);
+        assert_eq!(at(&mut neighbours, PEER), None);
         neighbours.want(FAR);
-        neighbours.learn(GATEWAY, MAC, 0);
-        assert_eq!(neighbours.mac(FAR), Some(MAC));
+        neighbours.learn(GATEWAY, 1, MAC, 0);
+        assert_eq!(at(&mut neighbours, FAR), Some((1, MAC)));
     }
 
     #[test]
     fn the_unknown_are_asked_for_often_and_the_known_now_and_then() {
         let mut neighbours = neighbours(None);
         neighbours.want(PEER);
-        let asked = |neighbours: &mut Neighbours, now| neighbours.due(now).count();
+        let asked = |neighbours: &mut Neighbours, now| neighbours.due(now).len();
         assert_eq!(asked(&mut neighbours, 5), 1);
         assert_eq!(asked(&mut neighbours, 5 + ASK_AGAIN - 1), 0);
         assert_eq!(asked(&mut neighbours, 5 + ASK_AGAIN), 1);
-        neighbours.learn(PEER, MAC, 10);
+        neighbours.learn(PEER, 0, MAC, 10);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH - 1), 0);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH), 1);
-        assert_eq!(neighbours.mac(PEER), Some(MAC), "until he says otherwise");
+        assert_eq!(
+            at(&mut neighbours, PEER),
+            Some((0, MAC)),
+            "until he says otherwise"
+        );
+    }
+
+    #[test]
+    fn what_one_shard_hears_all_know_and_one_asks() {
+        let mut one = neighbours(None);
+        one.want(PEER);
+        let mut other = one.share();
+        other.want(PEER);
+        assert_eq!((one.due(5), other.due(5)), (vec![PEER], Vec::new()));
+        other.learn(PEER, 1, MAC, 6);
+        assert_eq!([at(&mut one, PEER), at(&mut other, PEER)], [Some((1, MAC)); 2]);
+        assert_eq!(
+            at(&mut one.share(), PEER),
+            Some((1, MAC)),
+            "also one that comes later"
+        );
+        assert!(one.due(5 + ASK_AGAIN).is_empty(), "it was heard of");
+        one.learn(PEER, 0, MAC, 7);
+        assert_eq!(
+            at(&mut other, PEER),
+            Some((0, MAC)),
+            "he has moved to another port"
+        );
+        one.release(PEER);
+        assert_eq!(at(&mut one, PEER), Some((0, MAC)), "the other needs it");
+        other.release(PEER);
+        assert_eq!([at(&mut one, PEER), at(&mut other, PEER)], [None; 2]);
     }
 }

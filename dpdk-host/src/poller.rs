@@ -1,5 +1,6 @@
-//! A core at a queue: it receives, aggregates and sends, one burst after the other.
+//! A core at its queues: it receives, aggregates and sends, one burst after the other.
 
+use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agg_core::{Endpoint, Nanos, Verdict};
@@ -7,31 +8,67 @@ use agg_host::ShardAggregator;
 use agg_host::frame::{Datagram, End, Ip, TYPE_IPV4, ethernet};
 
 use crate::arp::{Arp, Operation, TYPE_ARP};
-use crate::dpdk::{BURST, Burst, Mbuf, Pool, Queue};
+use crate::dpdk::{BURST, Burst, Mbuf, Pool, ReceiveQueue, RingReceiver};
 use crate::outbox::Outbox;
 use crate::shard::{Shard, State};
-use crate::{FrameCounter, Idle, echo};
+use crate::{FrameCounter, HandOff, Idle, Link, echo};
 
 /// How often it is looked whether neighbours are to be asked for, in ns.
 const NEIGHBOURS: Nanos = 10_000_000;
 
-/// A core at a queue.
+/// A core at its queues.
 pub struct Poller {
-    queue: Queue,
-    received: Burst,
+    inputs: Vec<Input>,
+    hand_off: HandOff,
     outbox: Outbox,
     /// When it is looked next whether neighbours are to be asked for.
     ask: Nanos,
 }
 
+/// Where frames come from, and those that came last.
+struct Input {
+    source: Source,
+    received: Burst,
+}
+
+enum Source {
+    /// A queue of the port of this number.
+    Port(usize, ReceiveQueue),
+    /// Another shard: each frame has the number of its port in it.
+    Shard(RingReceiver),
+}
+
+impl Input {
+    fn new(source: Source) -> Self {
+        let received = Burst::default();
+        Self { source, received }
+    }
+
+    fn receive(&mut self, limit: usize) -> usize {
+        match &mut self.source {
+            Source::Port(_, queue) => queue.receive(limit, &mut self.received),
+            Source::Shard(ring) => ring.receive(limit, &mut self.received),
+        }
+    }
+}
+
 impl Poller {
-    /// Works at a queue. Packets are received and sent as `local`; `pool`'s mbufs hold a frame with the largest packet
-    /// of any job. `checksums`: the port was started to write them.
-    pub fn new(queue: Queue, pool: Pool, local: End, checksums: bool) -> Self {
+    /// Works at links, by their ports' numbers. Packets are received and sent as `address`, the shard's own; `pool`'s mbufs hold
+    /// a frame with the largest packet of any job.
+    pub fn new(links: Vec<Link>, mut hand_off: HandOff, pool: Pool, address: SocketAddrV4) -> Self {
+        let mut outbox = Outbox::new(pool);
+        let mut inputs = Vec::new();
+        for (port, link) in links.into_iter().enumerate() {
+            let mac = link.mac;
+            outbox.add(End { mac, address }, link.checksums, link.send);
+            inputs.extend(link.receive.map(|queue| Input::new(Source::Port(port, queue))));
+        }
+        let rings = hand_off.receivers().into_iter();
+        inputs.extend(rings.map(|ring| Input::new(Source::Shard(ring))));
         Self {
-            queue,
-            received: Burst::default(),
-            outbox: Outbox::new(pool, local, checksums),
+            inputs,
+            hand_off,
+            outbox,
             ask: 0,
         }
     }
@@ -49,7 +86,7 @@ impl Poller {
         }
     }
 
-    /// Receives up to `limit` frames, does what they ask for and sends what comes of it; returns how many came.
+    /// Receives up to `limit` frames from each queue, does what they ask for and sends what comes of it; returns how many came.
     pub fn turn(&mut self, shard: &Shard, now: Nanos, limit: usize) -> usize {
         self.turn_with(shard, now, limit, agg_host::handle)
     }
@@ -59,36 +96,29 @@ impl Poller {
     where
         H: FnMut(&mut ShardAggregator, &[u8], &Endpoint, Nanos, &mut [u8]) -> Verdict,
     {
-        let came = self.queue.receive(limit, &mut self.received);
+        let came = self.inputs.iter_mut().map(|input| input.receive(limit)).sum();
         let asks = now >= self.ask;
         if came == 0 && !asks {
             return 0;
         }
-        let Self {
-            queue,
-            received,
-            outbox,
-            ..
-        } = self;
         let mut state = shard.lock();
+        state.neighbours.refresh();
         let mut turn = Turn {
             state: &mut state,
-            outbox,
-            queue,
+            outbox: &mut self.outbox,
+            hand_off: &mut self.hand_off,
             now,
             handle,
         };
-        turn.state.frames.add(FrameCounter::Received, came);
-        for mbuf in received.drain() {
-            turn.frame(mbuf);
+        for input in &mut self.inputs {
+            turn.input(input);
         }
         if asks {
             turn.ask_for_neighbours();
-        }
-        outbox.flush(&mut state.frames, queue);
-        if asks {
             self.ask = now + NEIGHBOURS;
         }
+        self.outbox.flush(&mut state.frames);
+        self.hand_off.flush(&mut state.frames);
         came
     }
 }
@@ -97,7 +127,7 @@ impl Poller {
 struct Turn<'t, H> {
     state: &'t mut State,
     outbox: &'t mut Outbox,
-    queue: &'t mut Queue,
+    hand_off: &'t mut HandOff,
     now: Nanos,
     handle: H,
 }
@@ -106,35 +136,58 @@ impl<H> Turn<'_, H>
 where
     H: FnMut(&mut ShardAggregator, &[u8], &Endpoint, Nanos, &mut [u8]) -> Verdict,
 {
-    fn frame(&mut self, mbuf: Mbuf) {
+    fn input(&mut self, input: &mut Input) {
+        match input.source {
+            Source::Port(port, _) => {
+                self.state
+                    .frames
+                    .add(FrameCounter::Received, input.received.len());
+                for mbuf in input.received.drain() {
+                    self.frame(mbuf, port);
+                }
+            }
+            Source::Shard(_) => {
+                for mbuf in input.received.drain() {
+                    let port = mbuf.port().into();
+                    self.frame(mbuf, port);
+                }
+            }
+        }
+    }
+
+    fn frame(&mut self, mbuf: Mbuf, port: usize) {
         if mbuf.segments() != 1 {
             return self.count(FrameCounter::Scattered);
         }
         match ethernet(mbuf.bytes()) {
-            Some((_, _, TYPE_IPV4)) => self.ipv4(mbuf),
-            Some((_, _, TYPE_ARP)) => self.arp(mbuf),
+            Some((_, _, TYPE_IPV4)) => self.ipv4(mbuf, port),
+            Some((_, _, TYPE_ARP)) => self.arp(mbuf, port),
             _ => self.count(FrameCounter::Foreign),
         }
     }
 
-    fn ipv4(&mut self, mut mbuf: Mbuf) {
-        let local = *self.outbox.local();
+    fn ipv4(&mut self, mut mbuf: Mbuf, port: usize) {
+        let local = *self.outbox.local(port);
         let frame = mbuf.bytes();
         let Some(ip) = Ip::read(frame).filter(|ip| ip.to == *local.address.ip()) else {
             return self.count(FrameCounter::Foreign);
         };
-        match Datagram::read(frame, &ip) {
-            Some(datagram) if datagram.to.port() == local.address.port() => self.packet(&mbuf, datagram),
-            None if echo::answer(mbuf.bytes_mut(), &ip, local.mac) => {
-                self.count(FrameCounter::EchoAnswered);
-                self.outbox.push(mbuf, &mut self.state.frames, self.queue);
+        let Some(datagram) = Datagram::read(frame, &ip) else {
+            if !echo::answer(mbuf.bytes_mut(), &ip, local.mac) {
+                return self.count(FrameCounter::Foreign);
             }
-            _ => self.count(FrameCounter::Foreign),
+            self.count(FrameCounter::EchoAnswered);
+            return self.outbox.push(port, mbuf, &mut self.state.frames);
+        };
+        match self.hand_off.shard(local.address.port(), datagram.to.port()) {
+            Some(shard) if shard == self.hand_off.own() => self.packet(&mbuf, port, datagram),
+            Some(shard) => self.hand_off.push(shard, mbuf, port, &mut self.state.frames),
+            None => self.count(FrameCounter::Foreign),
         }
     }
 
     /// The packet is merged from where it was received.
-    fn packet(&mut self, mbuf: &Mbuf, datagram: Datagram) {
+    fn packet(&mut self, mbuf: &Mbuf, port: usize, datagram: Datagram) {
         // First: what can have no answer changes nothing, and will come again.
         let Some(mut answer) = self.outbox.answer() else {
             return self.count(FrameCounter::NoMbuf);
@@ -151,34 +204,34 @@ where
         let mac = ethernet(frame).map_or([0; 6], |(_, from, _)| from);
         let address = datagram.from;
         self.outbox
-            .deliver(verdict, answer, End { mac, address }, self.state, self.queue);
+            .deliver(verdict, answer, (port, End { mac, address }), self.state);
     }
 
-    fn arp(&mut self, mut mbuf: Mbuf) {
-        let local = *self.outbox.local();
+    /// It is answered by whoever it came to.
+    fn arp(&mut self, mut mbuf: Mbuf, port: usize) {
+        let local = *self.outbox.local(port);
         let Some(arp) = Arp::read(mbuf.bytes()) else {
             return self.count(FrameCounter::Foreign);
         };
         let (mac, who) = arp.sender;
-        self.state.neighbours.learn(who, mac, self.now);
+        self.state.neighbours.learn(who, port, mac, self.now);
         if arp.operation == Operation::Request && arp.target.1 == *local.address.ip() {
             let answer = arp.answer(local.mac).frame();
             mbuf.set_len(answer.len());
             mbuf.bytes_mut().copy_from_slice(&answer);
             self.count(FrameCounter::ArpAnswered);
-            self.outbox.push(mbuf, &mut self.state.frames, self.queue);
+            self.outbox.push(port, mbuf, &mut self.state.frames);
         }
     }
 
+    /// By all ports: the answer says which it is.
     fn ask_for_neighbours(&mut self) {
-        let local = self.outbox.local();
-        let sender = (local.mac, *local.address.ip());
-        let State {
-            neighbours, frames, ..
-        } = &mut *self.state;
-        for who in neighbours.due(self.now) {
-            let request = Arp::request(sender, who).frame();
-            self.outbox.push_bytes(&request, frames, self.queue);
+        for who in self.state.neighbours.due(self.now) {
+            for port in 0..self.outbox.ports() {
+                let local = self.outbox.local(port);
+                let request = Arp::request((local.mac, *local.address.ip()), who).frame();
+                self.outbox.push_bytes(port, &request, &mut self.state.frames);
+            }
         }
     }
 

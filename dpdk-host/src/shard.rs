@@ -45,11 +45,20 @@ impl Route {
 impl Shard {
     /// A shard in a network, without jobs.
     pub fn new(aggregator: ShardAggregator, network: Network) -> Self {
+        Self::with(aggregator, Neighbours::new(network), Instant::now())
+    }
+
+    /// Another one of the same host: its clock and its neighbours are the same.
+    pub fn beside(&self, aggregator: ShardAggregator) -> Self {
+        Self::with(aggregator, self.lock().neighbours.share(), self.clock)
+    }
+
+    fn with(aggregator: ShardAggregator, neighbours: Neighbours, clock: Instant) -> Self {
         Self {
-            clock: Instant::now(),
+            clock,
             state: Mutex::new(State {
                 aggregator,
-                neighbours: Neighbours::new(network),
+                neighbours,
                 frames: FrameCounters::default(),
                 routes: HashMap::new(),
             }),

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use agg_core::slot::Head;
 use agg_core::{Abort, AbortCause, Aggregator, MemberSet, Round, StoreAction, Verdict};
-use agg_host::frame::{End, ethernet};
+use agg_host::frame::ethernet;
 use agg_model::ModelJob;
 use agg_model::harness::lockstep::config;
 use agg_model::vectors::text::Hex;
 use agg_model::vectors::trace::AGGREGATOR;
 use agg_model::vectors::{Event, Expectation, JobLine, Recalled, Trace, VerdictKind, frame, pcap};
 use dpdk_host::dpdk::{Device, Eal, Pool, Port, PortConfig};
-use dpdk_host::{Network, Poller, Route, Shard};
+use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 
 #[path = "common/answering.rs"]
 mod answering;
@@ -279,15 +279,11 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
         prefix: 0,
         gateway: None,
     };
-    let local = End {
-        mac: [2, 0, 10, 77, 0, 1],
-        address: AGGREGATOR,
-    };
-    let queue = queues.pop().expect("a queue");
+    let link = Link::alone(queues.pop().expect("a queue"), [2, 0, 10, 77, 0, 1], false);
     let mut player = Player {
         trace,
         shard: Shard::new(aggregator, network),
-        poller: Poller::new(queue, pool.clone(), local, false),
+        poller: Poller::new(vec![link], HandOff::alone(), pool.clone(), AGGREGATOR),
         jobs: Vec::new(),
         asked: Vec::new(),
         expected: Vec::new(),

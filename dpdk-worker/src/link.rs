@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use agg_host::frame::Mac;
 use agg_worker::transport::{Link, LinkCounts};
+use dpdk_host::Neighbours;
 use dpdk_host::dpdk::{BURST, Burst, Mbuf, attach};
 
 use crate::frames::{Content, HEADERS, content, end, wrap};
@@ -33,9 +34,9 @@ pub(crate) struct StreamLink {
     next: Option<Mbuf>,
     is_without: bool,
     out: Burst,
-    /// How the last receiver is reached, and when that was so.
+    neighbours: Neighbours,
+    /// How the last receiver is reached; until the next flush.
     last: Option<(SocketAddr, Mac)>,
-    learned: u64,
     counts: LinkCounts,
     last_error: Option<String>,
 }
@@ -51,8 +52,8 @@ impl StreamLink {
             next: None,
             is_without: false,
             out: Burst::default(),
+            neighbours: taken.running.neighbours(),
             last: None,
-            learned: 0,
             counts: LinkCounts::default(),
             last_error: None,
         }
@@ -79,19 +80,19 @@ impl StreamLink {
 
     /// The Ethernet address by which a receiver is reached, if that is known.
     fn reach(&mut self, to: SocketAddr) -> Option<Mac> {
-        let learned = self.taken.running.learned();
-        if let Some((_, mac)) = self.last.filter(|(last, _)| *last == to)
-            && learned == self.learned
-        {
+        if let Some((_, mac)) = self.last.filter(|(last, _)| *last == to) {
             return Some(mac);
         }
         let SocketAddr::V4(address) = to else {
             return None;
         };
-        self.learned = learned;
-        let mac = self.taken.running.reach(*address.ip());
-        self.last = mac.map(|mac| (to, mac));
-        mac
+        self.neighbours.refresh();
+        let (_, mac) = self.neighbours.at(*address.ip()).or_else(|| {
+            self.taken.running.want(*address.ip());
+            None
+        })?;
+        self.last = Some((to, mac));
+        Some(mac)
     }
 
     fn give_up(&mut self, count: usize, why: impl FnOnce(&str) -> String) {
@@ -138,6 +139,7 @@ impl Link for StreamLink {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.last = None;
         let mut full = None;
         while !self.out.is_empty() {
             let sent = self.taken.running.queue(self.stream).send(&mut self.out);

@@ -13,6 +13,9 @@ use crate::PortError;
 use crate::frames::{Content, content};
 use crate::inbox::Inbox;
 
+/// The number of the one port.
+const PORT: usize = 0;
+
 /// How often it is looked whether neighbours are to be asked for.
 const ASK: Duration = Duration::from_millis(10);
 
@@ -36,8 +39,6 @@ pub(crate) struct Running {
     pub(crate) pool: Pool,
     queues: Vec<Mutex<Queue>>,
     neighbours: Mutex<Neighbours>,
-    /// Raised whenever an Ethernet address may have changed.
-    learned: AtomicU64,
     clock: Instant,
     /// When it is looked next whether neighbours are to be asked for, in ns.
     ask: AtomicU64,
@@ -76,7 +77,6 @@ impl Running {
             pool,
             queues: queues.into_iter().map(Mutex::new).collect(),
             neighbours: Mutex::new(neighbours),
-            learned: AtomicU64::new(0),
             clock: Instant::now(),
             ask: AtomicU64::new(0),
             taken: AtomicBool::new(false),
@@ -89,20 +89,18 @@ impl Running {
         lock(&self.queues[stream % self.queues.len()])
     }
 
-    /// Changes when an Ethernet address may have.
-    pub(crate) fn learned(&self) -> u64 {
-        self.learned.load(Ordering::Acquire)
+    /// What is known of others, for another thread.
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        lock(&self.neighbours).share()
     }
 
-    /// The Ethernet address by which somebody is reached, who is asked for from now on.
-    pub(crate) fn reach(&self, to: Ipv4Addr) -> Option<Mac> {
+    /// Has it asked soon how somebody is reached, if that is not done anyway.
+    pub(crate) fn want(&self, to: Ipv4Addr) {
         let mut neighbours = lock(&self.neighbours);
-        let mac = neighbours.mac(to);
-        if mac.is_none() && !neighbours.wants(to) {
+        if !neighbours.wants(to) {
             neighbours.want(to);
             self.ask.store(0, Ordering::Relaxed);
         }
-        mac
     }
 
     fn now(&self) -> u64 {
@@ -123,7 +121,7 @@ impl Running {
         if !is_ours {
             return;
         }
-        let due: Vec<Ipv4Addr> = lock(&self.neighbours).due(now).collect();
+        let due = lock(&self.neighbours).due(now);
         for who in due {
             let request = Arp::request((self.mac, *self.address.ip()), who);
             if let Some(mbuf) = self.pool.take() {
@@ -135,10 +133,7 @@ impl Running {
     /// Takes in what a neighbour says, and answers it in the frame that it came in.
     pub(crate) fn hear(&self, arp: &Arp, mbuf: Mbuf, stream: usize) {
         let (mac, who) = arp.sender;
-        let mut neighbours = lock(&self.neighbours);
-        neighbours.learn(who, mac, self.now());
-        drop(neighbours);
-        self.learned.fetch_add(1, Ordering::Release);
+        lock(&self.neighbours).learn(who, PORT, mac, self.now());
         if arp.operation == Operation::Request && arp.target.1 == *self.address.ip() {
             self.say(&arp.answer(self.mac), mbuf, stream);
         }
@@ -198,7 +193,9 @@ impl Taken {
     /// Nobody answers.
     pub(crate) fn find(&self, aggregator: Ipv4Addr, hop: Ipv4Addr) -> Result<(), PortError> {
         let began = Instant::now();
-        while self.running.reach(aggregator).is_none() {
+        let mut neighbours = self.running.neighbours();
+        self.running.want(aggregator);
+        while neighbours.at(aggregator).is_none() {
             if began.elapsed() > PATIENCE {
                 return Err(PortError::NoAnswer {
                     hop,
@@ -207,6 +204,7 @@ impl Taken {
             }
             self.look();
             std::thread::sleep(NAP);
+            neighbours.refresh();
         }
         Ok(())
     }

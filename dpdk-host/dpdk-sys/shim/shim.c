@@ -11,7 +11,9 @@
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_ip.h>
+#include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -138,21 +140,27 @@ int shim_device_add(const char *driver_and_number, const char *args)
 	return rte_eal_hotplug_add("vdev", driver_and_number, args);
 }
 
-/* Two ports of which each receives what the other sends. */
-int shim_ring_pair(const char *name, unsigned int size, uint16_t *ports)
+/* Two ports of which each receives what the other sends, queue by queue. */
+int shim_ring_pair(const char *name, unsigned int size, unsigned int queues, uint16_t *ports)
 {
-	char names[2][RTE_ETH_NAME_MAX_LEN];
-	struct rte_ring *rings[2];
+	char text[RTE_ETH_NAME_MAX_LEN];
+	struct rte_ring *rings[2][SHIM_RING_QUEUES];
+	unsigned int queue;
 	int i, port;
 
+	if (queues == 0 || queues > SHIM_RING_QUEUES)
+		return -EINVAL;
 	for (i = 0; i < 2; i++) {
-		snprintf(names[i], sizeof(names[i]), "%s_%d", name, i);
-		rings[i] = rte_ring_create(names[i], size, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		if (rings[i] == NULL)
-			return reason();
+		for (queue = 0; queue < queues; queue++) {
+			snprintf(text, sizeof(text), "%s_%d_%u", name, i, queue);
+			rings[i][queue] = rte_ring_create(text, size, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+			if (rings[i][queue] == NULL)
+				return reason();
+		}
 	}
 	for (i = 0; i < 2; i++) {
-		port = rte_eth_from_rings(names[i], &rings[i], 1, &rings[1 - i], 1, 0);
+		snprintf(text, sizeof(text), "%s_%d", name, i);
+		port = rte_eth_from_rings(text, rings[i], queues, rings[1 - i], queues, 0);
 		if (port < 0)
 			return reason();
 		ports[i] = port;
@@ -224,7 +232,7 @@ int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16
 	if (code == 0)
 		code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &receive, &send);
 	for (queue = 0; code == 0 && queue < config->queues; queue++)
-		code = rte_eth_rx_queue_setup(port, queue, receive, socket, NULL, config->pool);
+		code = rte_eth_rx_queue_setup(port, queue, receive, socket, NULL, config->pools[queue]);
 	for (queue = 0; code == 0 && queue < config->queues; queue++)
 		code = rte_eth_tx_queue_setup(port, queue, send, socket, NULL);
 	if (code == 0)
@@ -271,4 +279,102 @@ uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t coun
 uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count)
 {
 	return rte_eth_tx_burst(port, queue, (struct rte_mbuf **)mbufs, count);
+}
+
+/* Of the patterns that drivers know, the one that says least: UDP to this port, whatever else is in the frame. */
+int shim_steer(uint16_t port, uint16_t udp_port, int is_ipv6, uint16_t queue, char *said, size_t room)
+{
+	const struct rte_flow_attr attr = { .ingress = 1 };
+	const struct rte_flow_item_udp spec = { .hdr.dst_port = rte_cpu_to_be_16(udp_port) };
+	const struct rte_flow_item_udp mask = { .hdr.dst_port = 0xffff };
+	const struct rte_flow_action_queue to = { .index = queue };
+	const struct rte_flow_item pattern[] = {
+		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
+		{ .type = is_ipv6 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4 },
+		{ .type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &spec, .mask = &mask },
+		{ .type = RTE_FLOW_ITEM_TYPE_END },
+	};
+	const struct rte_flow_action actions[] = {
+		{ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &to },
+		{ .type = RTE_FLOW_ACTION_TYPE_END },
+	};
+	struct rte_flow_error error = { 0 };
+
+	if (rte_flow_create(port, &attr, pattern, actions, &error) != NULL)
+		return 0;
+	snprintf(said, room, "%s", error.message != NULL ? error.message : "");
+	return reason();
+}
+
+int shim_port_link(uint16_t port)
+{
+	struct rte_eth_link link;
+	int code = rte_eth_link_get_nowait(port, &link);
+
+	return code != 0 ? code : link.link_status == RTE_ETH_LINK_UP;
+}
+
+void *shim_ring_create(const char *name, unsigned int size, int socket, int *error)
+{
+	struct rte_ring *ring = rte_ring_create(name, size, socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
+
+	*error = ring == NULL ? reason() : 0;
+	return ring;
+}
+
+void shim_ring_free(void *ring)
+{
+	rte_ring_free(ring);
+}
+
+unsigned int shim_ring_enqueue(void *ring, void **mbufs, unsigned int count)
+{
+	return rte_ring_sp_enqueue_burst(ring, mbufs, count, NULL);
+}
+
+unsigned int shim_ring_dequeue(void *ring, void **mbufs, unsigned int count)
+{
+	unsigned int taken = rte_ring_sc_dequeue_burst(ring, mbufs, count, NULL);
+	unsigned int i;
+
+	for (i = 0; i < taken; i++)
+		rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
+	return taken;
+}
+
+void shim_set_port(void *mbuf, uint16_t port)
+{
+	((struct rte_mbuf *)mbuf)->port = port;
+}
+
+uint16_t shim_port_of(const void *mbuf)
+{
+	return ((const struct rte_mbuf *)mbuf)->port;
+}
+
+unsigned int shim_lcore(void)
+{
+	return rte_lcore_id();
+}
+
+int shim_lcore_next(int from)
+{
+	unsigned int next = rte_get_next_lcore(from, 1, 0);
+
+	return next >= RTE_MAX_LCORE ? -1 : (int)next;
+}
+
+int shim_lcore_node(unsigned int lcore)
+{
+	return rte_socket_count() > 1 ? (int)rte_lcore_to_socket_id(lcore) : -1;
+}
+
+int shim_launch(unsigned int lcore, int (*work)(void *), void *argument)
+{
+	return rte_eal_remote_launch(work, argument, lcore);
+}
+
+int shim_wait(unsigned int lcore)
+{
+	return rte_eal_wait_lcore(lcore);
 }

@@ -24,7 +24,7 @@ struct shim_port_info {
 };
 
 struct shim_port_config {
-	void *pool;
+	void **pools;
 	uint16_t queues;
 	uint16_t receive_ring;
 	uint16_t send_ring;
@@ -60,7 +60,9 @@ void shim_set_len(void *mbuf, uint16_t len);
 void shim_offload_checksums(void *mbuf);
 
 int shim_device_add(const char *driver_and_number, const char *args);
-int shim_ring_pair(const char *name, unsigned int size, uint16_t *ports);
+/* Queues that a port of rings has at most: as many as net_ring takes. */
+#define SHIM_RING_QUEUES 16
+int shim_ring_pair(const char *name, unsigned int size, unsigned int queues, uint16_t *ports);
 int shim_port_by_name(const char *name, uint16_t *port);
 int shim_port_next(uint16_t from);
 int shim_port_name(uint16_t port, char *name, size_t room);
@@ -70,5 +72,21 @@ int shim_port_close(uint16_t port);
 int shim_port_stats(uint16_t port, struct shim_port_stats *stats);
 uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
 uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
+
+int shim_steer(uint16_t port, uint16_t udp_port, int is_ipv6, uint16_t queue, char *said, size_t room);
+int shim_port_link(uint16_t port);
+
+void *shim_ring_create(const char *name, unsigned int size, int socket, int *error);
+void shim_ring_free(void *ring);
+unsigned int shim_ring_enqueue(void *ring, void **mbufs, unsigned int count);
+unsigned int shim_ring_dequeue(void *ring, void **mbufs, unsigned int count);
+void shim_set_port(void *mbuf, uint16_t port);
+uint16_t shim_port_of(const void *mbuf);
+
+unsigned int shim_lcore(void);
+int shim_lcore_next(int from);
+int shim_lcore_node(unsigned int lcore);
+int shim_launch(unsigned int lcore, int (*work)(void *), void *argument);
+int shim_wait(unsigned int lcore);
 
 #endif

@@ -44,8 +44,8 @@ pub struct PortInfo {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct PortConfig {
-    /// Whose mbufs it receives into.
-    pub pool: *mut c_void,
+    /// Whose mbufs each queue receives into: as many as queues.
+    pub pools: *mut *mut c_void,
     /// Pairs of queues.
     pub queues: u16,
     /// Frames that a receive queue holds.
@@ -117,8 +117,8 @@ unsafe extern "C" {
 
     /// Adds a virtual device.
     pub fn shim_device_add(driver_and_number: *const c_char, args: *const c_char) -> c_int;
-    /// Adds two ports joined by rings of so many frames, a power of two.
-    pub fn shim_ring_pair(name: *const c_char, size: c_uint, ports: *mut u16) -> c_int;
+    /// Adds two ports with so many queues, up to 16, joined by rings of so many frames, a power of two.
+    pub fn shim_ring_pair(name: *const c_char, size: c_uint, queues: c_uint, ports: *mut u16) -> c_int;
     /// The port of a device.
     pub fn shim_port_by_name(name: *const c_char, port: *mut u16) -> c_int;
     /// The first port from a number on; -1: there is none.
@@ -137,4 +137,49 @@ unsafe extern "C" {
     pub fn shim_receive(port: u16, queue: u16, mbufs: *mut *mut c_void, count: u16) -> u16;
     /// Sends up to so many frames, from the first on; those sent are the driver's.
     pub fn shim_send(port: u16, queue: u16, mbufs: *mut *mut c_void, count: u16) -> u16;
+
+    /// Has a port that runs give UDP datagrams to this UDP port to a queue. `said` is then the driver's reason, ended by 0.
+    pub fn shim_steer(
+        port: u16,
+        udp_port: u16,
+        is_ipv6: c_int,
+        queue: u16,
+        said: *mut c_char,
+        room: usize,
+    ) -> c_int;
+    /// Whether the link is up: 1 or 0.
+    pub fn shim_port_link(port: u16) -> c_int;
+
+    /// A ring of so many mbufs, a power of two, from one thread to one other; null, with the reason, where it cannot be had.
+    pub fn shim_ring_create(
+        name: *const c_char,
+        size: c_uint,
+        socket: c_int,
+        error: *mut c_int,
+    ) -> *mut c_void;
+    /// Frees an empty ring.
+    pub fn shim_ring_free(ring: *mut c_void);
+    /// Puts up to so many mbufs into a ring, from the first on.
+    pub fn shim_ring_enqueue(ring: *mut c_void, mbufs: *mut *mut c_void, count: c_uint) -> c_uint;
+    /// Takes up to so many mbufs out of a ring; their first bytes are on their way into the cache then.
+    pub fn shim_ring_dequeue(ring: *mut c_void, mbufs: *mut *mut c_void, count: c_uint) -> c_uint;
+    /// Notes a number of a port in an mbuf.
+    pub fn shim_set_port(mbuf: *mut c_void, port: u16);
+    /// The number that was noted.
+    pub fn shim_port_of(mbuf: *const c_void) -> u16;
+
+    /// The core of the calling thread; the largest number: it is none of DPDK's.
+    pub fn shim_lcore() -> c_uint;
+    /// The next core after one (-1: the first), without the main one; -1: there is none.
+    pub fn shim_lcore_next(from: c_int) -> c_int;
+    /// The NUMA node of a core; below 0: all have the same.
+    pub fn shim_lcore_node(lcore: c_uint) -> c_int;
+    /// Has a core that waits for work do some.
+    pub fn shim_launch(
+        lcore: c_uint,
+        work: unsafe extern "C" fn(*mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    /// Waits until a core has done its work; returns what that returned.
+    pub fn shim_wait(lcore: c_uint) -> c_int;
 }

@@ -73,6 +73,18 @@ impl Mbuf {
         unsafe { slice::from_raw_parts(view.data, view.room.into()) }
     }
 
+    /// Notes a number in it, for who gets it next: that of the port it came from.
+    pub fn set_port(&mut self, port: u16) {
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_set_port(self.mbuf.as_ptr(), port) }
+    }
+
+    /// The number that was noted last.
+    pub fn port(&self) -> u16 {
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_port_of(self.mbuf.as_ptr()) }
+    }
+
     /// Bytes that a frame can have.
     pub fn room(&self) -> usize {
         self.view().room.into()
