@@ -5,6 +5,8 @@
 //! `i32`, rounded to nearest with ties to even, and summed exactly. Only workers run this module; an aggregator
 //! sees integers and takes maxima of exponents.
 
+use crate::Width;
+
 /// A power of two above every magnitude of a block: `|x| < 2^e`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Exponent(pub i16);
@@ -40,30 +42,32 @@ const MAGNITUDE_BITS: i32 = 0x7fff_ffff;
 /// How the values of one chunk are scaled: the agreed exponent and the headroom for the sum (R-NUM-2).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
-    /// Multiplying by both in turn gives `2^(31 - headroom - e)`: one factor alone can be out of range.
+    /// Multiplying by both in turn gives `2^(width - 1 - headroom - e)`: one factor alone can be out of range.
     up: [f32; 2],
     down: [f32; 2],
-    /// Bits of the magnitude of an integer, `31 - headroom`: the limit is `2^bits - 1`.
+    /// Bits of the magnitude of an integer, `width - 1 - headroom`: the limit is `2^bits - 1`.
     bits: u32,
     /// `2^bits` as the bits of a float.
     above_limit: i32,
+    width: Width,
 }
 
 impl Scale {
-    /// The scale for an agreed exponent and `workers` summands, at least 1. `None` for [`Exponent::NONE`]: every
-    /// value is zero. An exponent outside what `f32` has is clamped into it.
-    pub fn new(exponent: Exponent, workers: u32) -> Option<Self> {
+    /// The scale for an agreed exponent and `workers` summands, at least 1, of which each sum has `width` bits. `None` for
+    /// [`Exponent::NONE`]: every value is zero. An exponent outside what `f32` has is clamped into it. More workers than
+    /// [`Width::most_workers`] can overflow.
+    pub fn new(exponent: Exponent, workers: u32, width: Width) -> Option<Self> {
         if exponent == Exponent::NONE {
             return None;
         }
         // The base-2 logarithm, rounded up.
-        let headroom = (32 - (workers.max(1) - 1).leading_zeros()).min(30) as i32;
-        let power = 31 - headroom - i32::from(exponent.0.clamp(-149, 128));
-        Some(Self::with_factors(
-            halves(power),
-            halves(-power),
-            31 - headroom as u32,
-        ))
+        let headroom = 32 - (workers.max(1) - 1).leading_zeros();
+        let bits = (width.bits() - 1).saturating_sub(headroom).max(1);
+        let power = bits as i32 - i32::from(exponent.0.clamp(-149, 128));
+        Some(Self {
+            width,
+            ..Self::with_factors(halves(power), halves(-power), bits)
+        })
     }
 
     /// The scale for magnitudes below `2^bits`.
@@ -73,6 +77,7 @@ impl Scale {
             down,
             bits,
             above_limit: (bits as i32 + 127) << 23,
+            width: Width::Bits32,
         }
     }
 
@@ -121,40 +126,105 @@ fn halves(power: i32) -> [f32; 2] {
 }
 
 /// Writes `block` scaled to integers, little-endian, and returns whether any value was NaN or infinite. Lanes past
-/// the block's end are zero.
+/// the block's end are zero. Narrow values lie in planes: with two a lane, the second half of the block lies above the
+/// first (R-NUM-7).
 #[inline(always)]
 pub fn quantize(block: &[f32], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
-    let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
-    padding.fill([0; 4]);
-    let mut largest = 0_i32;
-    match scale.copied() {
-        // A copy: the values written could not be told from the fields of a reference.
-        Some(scale) => {
+    let Some(scale) = scale.copied() else {
+        lanes.fill([0; 4]);
+        return has_nonfinite(block);
+    };
+    // A copy of the scale: the values written could not be told from the fields of a reference.
+    match scale.width {
+        Width::Bits32 => {
+            let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
+            padding.fill([0; 4]);
+            let mut largest = 0_i32;
             for (lane, value) in filled.iter_mut().zip(block) {
                 largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
                 *lane = scale.quantize_one(*value).to_le_bytes();
             }
+            largest >= INFINITY_BITS
         }
-        None => {
-            for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
-                *lane = [0; 4];
-            }
+        Width::Bits16 => pack::<16>(block, scale, lanes),
+        Width::Bits8 => pack::<8>(block, scale, lanes),
+    }
+}
+
+fn has_nonfinite(block: &[f32]) -> bool {
+    let magnitudes = block.iter().map(|value| value.to_bits() as i32 & MAGNITUDE_BITS);
+    magnitudes.fold(0, i32::max) >= INFINITY_BITS
+}
+
+/// Adds the planes of narrow values: a sum of sums, so that adding lanes adds each of them.
+#[inline(always)]
+fn pack<const BITS: u32>(block: &[f32], scale: Scale, lanes: &mut [[u8; 4]]) -> bool {
+    let mut largest = 0_i32;
+    lanes.fill([0; 4]);
+    for (plane, values) in block.chunks(lanes.len().max(1)).enumerate() {
+        let shift = BITS * plane as u32;
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
+            let above = scale.quantize_one(*value) << shift;
+            *lane = i32::from_le_bytes(*lane).wrapping_add(above).to_le_bytes();
         }
     }
     largest >= INFINITY_BITS
 }
 
+/// How summed integers become floats: for a sum, or an average, of how many workers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Divide {
+    /// They stay a sum.
+    Sum,
+    /// They are divided by so many, at least 1: rounded once, as the `f64` in between is.
+    Average(u32),
+}
+
 /// Writes summed integers back as floats; zeros where there is no scale.
 #[inline(always)]
-pub fn dequantize(sums: &[i32], scale: Option<&Scale>, block: &mut [f32]) {
-    match scale {
-        Some(scale) => {
+pub fn dequantize(sums: &[i32], scale: Option<&Scale>, divide: Divide, block: &mut [f32]) {
+    let Some(scale) = scale.copied() else {
+        block.fill(0.0);
+        return;
+    };
+    match divide {
+        Divide::Sum => {
+            let [first, second] = scale.down;
+            unpack(sums, scale.width, block, |sum| sum as f32 * first * second);
+        }
+        Divide::Average(of) => {
+            let factor = f64::from(scale.down[0]) * f64::from(scale.down[1]) / f64::from(of);
+            unpack(sums, scale.width, block, |sum| (f64::from(sum) * factor) as f32);
+        }
+    }
+}
+
+#[inline(always)]
+fn unpack(sums: &[i32], width: Width, block: &mut [f32], value_of: impl Fn(i32) -> f32) {
+    match width {
+        Width::Bits32 => {
             for (value, sum) in block.iter_mut().zip(sums) {
-                *value = scale.dequantize_one(*sum);
+                *value = value_of(*sum);
             }
         }
-        None => block.fill(0.0),
+        Width::Bits16 => unpack_planes::<16>(sums, block, value_of),
+        Width::Bits8 => unpack_planes::<8>(sums, block, value_of),
+    }
+}
+
+/// A lane is `v0 + v1·2^BITS + …` with signed values. With half of `2^BITS` added to each value below one, none of those is
+/// negative, and none borrows from it: its bits are what it is.
+#[inline(always)]
+fn unpack_planes<const BITS: u32>(sums: &[i32], block: &mut [f32], value_of: impl Fn(i32) -> f32) {
+    let mut halves = 0_i32;
+    for (plane, values) in block.chunks_mut(sums.len().max(1)).enumerate() {
+        let shift = BITS * plane as u32;
+        for (value, lane) in values.iter_mut().zip(sums) {
+            let above = lane.wrapping_add(halves) >> shift;
+            *value = value_of(above << (32 - BITS) >> (32 - BITS));
+        }
+        halves = halves.wrapping_add(1 << (BITS - 1) << shift);
     }
 }
 
@@ -180,11 +250,12 @@ mod tests {
     use super::*;
 
     fn round_trip(values: &[f32]) -> [f32; 4] {
-        let scale = Scale::new(Exponent::of(values), 1);
+        let scale = Scale::new(Exponent::of(values), 1, Width::Bits32);
         let mut lanes = [[0; 4]; 4];
         assert!(!quantize(values, scale.as_ref(), &mut lanes));
         let mut back = [0.0; 4];
-        dequantize(&lanes.map(i32::from_le_bytes), scale.as_ref(), &mut back);
+        let sums = lanes.map(i32::from_le_bytes);
+        dequantize(&sums, scale.as_ref(), Divide::Sum, &mut back);
         back
     }
 
@@ -257,13 +328,16 @@ mod tests {
 
     #[test]
     fn num_2_a_sum_of_the_largest_values_does_not_overflow() {
-        for workers in 1..=64_u32 {
-            let scale = Scale::new(Exponent(0), workers).unwrap();
-            let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
-            assert!(
-                largest * i64::from(workers) <= i64::from(i32::MAX),
-                "{workers} workers"
-            );
+        for width in Width::ALL {
+            for workers in 1..=width.most_workers().min(4096) {
+                let scale = Scale::new(Exponent(0), workers, width).unwrap();
+                let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
+                let most = (1_i64 << (width.bits() - 1)) - 1;
+                assert!(
+                    largest >= 3 && largest * i64::from(workers) <= most,
+                    "{workers} workers, {width:?}"
+                );
+            }
         }
     }
 
@@ -271,7 +345,7 @@ mod tests {
     fn any_number_of_workers_has_a_scale() {
         for (workers, bits) in [(0, 31), (1, 31), (2, 30), (3, 29), (u32::MAX, 1)] {
             assert_eq!(
-                Scale::new(Exponent(0), workers).unwrap().bits,
+                Scale::new(Exponent(0), workers, Width::Bits32).unwrap().bits,
                 bits,
                 "{workers} workers"
             );
@@ -280,11 +354,13 @@ mod tests {
 
     #[test]
     fn num_6_nonfinite_values_are_noticed() {
-        let scale = Scale::new(Exponent(1), 2);
-        let mut lanes = [[0; 4]; 2];
-        assert!(quantize(&[1.0, f32::NAN], scale.as_ref(), &mut lanes));
-        assert!(quantize(&[f32::NEG_INFINITY], None, &mut lanes));
-        assert!(!quantize(&[1.0], scale.as_ref(), &mut lanes));
-        assert_eq!(lanes[1], [0; 4], "padding is zero");
+        for width in Width::ALL {
+            let scale = Scale::new(Exponent(1), 2, width);
+            let mut lanes = [[0; 4]; 2];
+            assert!(quantize(&[1.0, f32::NAN], scale.as_ref(), &mut lanes));
+            assert!(quantize(&[f32::NEG_INFINITY], None, &mut lanes));
+            assert!(!quantize(&[1.0], scale.as_ref(), &mut lanes));
+            assert_eq!(lanes[1], [0; 4], "padding is zero");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What can be reduced.
 
-use agg_core::{OpKind, Tensor};
+use agg_core::{ElementType, Tensor};
 use fixed::FixedI32;
 use fixed::types::extra::{LeEqU32, Unsigned};
 
@@ -12,17 +12,17 @@ mod sealed {
 }
 
 /// A type whose slices can be reduced: `i32` (wrapping sums), `f32` (block fixed point, the same bits on every rank),
-/// and the 32-bit signed types of the `fixed` crate (exact sums of their bits).
+/// and the 32-bit signed types of the `fixed` crate (exact sums of their bits, and the order of those for min and max).
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send {
-    /// The operation that sums such elements.
-    const SUM: OpKind;
+    /// What they are to the other ranks.
+    const TYPE: ElementType;
 
     /// A slice of them as the core takes it.
     fn tensor(values: &mut [Self]) -> Tensor<'_>;
 }
 
 impl Element for i32 {
-    const SUM: OpKind = OpKind::SumI32;
+    const TYPE: ElementType = ElementType::I32;
 
     fn tensor(values: &mut [Self]) -> Tensor<'_> {
         Tensor::I32(values)
@@ -30,7 +30,7 @@ impl Element for i32 {
 }
 
 impl Element for f32 {
-    const SUM: OpKind = OpKind::SumF32;
+    const TYPE: ElementType = ElementType::F32;
 
     fn tensor(values: &mut [Self]) -> Tensor<'_> {
         Tensor::F32(values)
@@ -38,7 +38,7 @@ impl Element for f32 {
 }
 
 impl<F: Unsigned + LeEqU32 + Send + 'static> Element for FixedI32<F> {
-    const SUM: OpKind = OpKind::SumI32;
+    const TYPE: ElementType = ElementType::I32;
 
     fn tensor(values: &mut [Self]) -> Tensor<'_> {
         Tensor::fixed(values)

@@ -1,6 +1,6 @@
 //! The command line of `dpdk-host serve`.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use agg_host::{HostArgs, until_stopped};
 use clap::Args;
@@ -19,12 +19,15 @@ pub struct ServeArgs {
     /// Independent aggregators, each with the next UDP port and a core of its own from DPDK's `-l` [default: 1].
     #[arg(long, value_name = "COUNT")]
     pub shards: Option<u16>,
-    /// Bits of the data address that all of the ports' network have in common [default: 24].
+    /// Bits of the data address that all of the ports' network have in common [default: 24, with IPv6 64].
     #[arg(long, value_name = "BITS")]
     pub prefix: Option<u8>,
     /// Who passes on what goes to other networks.
     #[arg(long, value_name = "IP")]
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
+    /// The VLAN that frames are sent and received in [default: frames have no tags].
+    #[arg(long, value_name = "ID")]
+    pub vlan: Option<u16>,
     /// What the cores do while no frames come [default: yield].
     #[arg(long, value_enum)]
     pub idle: Option<Idle>,
@@ -67,8 +70,9 @@ impl ServeArgs {
             config.ports.clone_from(&self.port);
         }
         config.shards = self.shards.unwrap_or(config.shards);
-        config.prefix = self.prefix.unwrap_or(config.prefix);
+        config.prefix = self.prefix.or(config.prefix);
         config.gateway = self.gateway.or(config.gateway);
+        config.vlan = self.vlan.or(config.vlan);
         config.idle = self.idle.unwrap_or(config.idle);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         Ok(config)

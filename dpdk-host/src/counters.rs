@@ -23,7 +23,7 @@ counters! {
     Received = "frames_received",
     /// Frames given to the port.
     Sent = "frames_sent",
-    /// Address resolution requests answered.
+    /// Requests for the port's Ethernet address answered, by ARP or neighbour discovery.
     ArpAnswered = "frames_arp_answered",
     /// Pings answered.
     EchoAnswered = "frames_echo_answered",
@@ -33,6 +33,8 @@ counters! {
     HandOffFull = "frames_dropped_hand_off_full",
     /// Frames dropped: neither for this shard nor of a kind that is answered.
     Foreign = "frames_dropped_foreign",
+    /// Frames dropped: of another VLAN, or of one where there should be none, or of none.
+    OtherVlan = "frames_dropped_vlan",
     /// Frames dropped: spread over several mbufs, since one is too small.
     Scattered = "frames_dropped_scattered",
     /// Frames dropped: no mbuf was free for the answer. Nothing was done with them.

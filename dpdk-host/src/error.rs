@@ -1,7 +1,7 @@
 //! Why the host does not start.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
@@ -18,9 +18,19 @@ pub enum HostError {
     Dpdk(#[from] DpdkError),
     /// No one receives there.
     #[error(
-        "data_addr = {0} is no address of a port: give the one IPv4 address and UDP port that packets go to"
+        "data_addr = {0} is no address of a port: give the one IP address and UDP port that packets go to"
     )]
     Address(SocketAddr),
+    /// Nobody can be reached through it.
+    #[error(
+        "gateway = {gateway} and data_addr = {address} are of different families: give a gateway of the data address's"
+    )]
+    Gateway {
+        /// The gateway.
+        gateway: IpAddr,
+        /// The data address.
+        address: SocketAddr,
+    },
     /// Nobody can know which.
     #[error("DPDK has several ports ({0}): choose one or more with --port")]
     Ports(String),

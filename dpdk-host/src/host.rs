@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use agg_control::{ControlServer, DataPlane};
+use agg_host::frame::Framing;
 use agg_host::{SlotMemory, epoch_now, tell_ranks, watch};
 
 use crate::lcore::About;
@@ -35,8 +36,7 @@ impl DpdkHost {
     pub fn start(config: &HostConfig) -> Result<Self, HostError> {
         config.validate()?;
         let local = config.local()?;
-        let addresses =
-            (0..config.shards).map(|shard| SocketAddr::new(config.data_addr.ip(), local.port() + shard));
+        let addresses = (0..config.shards).map(|shard| lcore::address(local, shard));
         let keepers: Vec<Option<UdpSocket>> = addresses.map(keep).collect::<Result<_, _>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (said, heard) = mpsc::channel();
@@ -51,6 +51,7 @@ impl DpdkHost {
             shards: started.shards,
             epoch: epoch_now(),
             local,
+            framing: Framing::new(&local, config.vlan),
             ports: started.ports,
             memory: SlotMemory::of(config.memory_mib << 20, 0).bytes(),
             names: Mutex::default(),

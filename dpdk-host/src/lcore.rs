@@ -2,18 +2,18 @@
 //! for on DPDK's other cores.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use agg_host::SlotMemory;
+use agg_host::frame::Framing;
 
-use crate::dpdk::{Device, DpdkError, Eal, Lcore, Pool, Port, PortConfig, PortInfo, Queue, Running};
+use crate::dpdk::{
+    Device, DpdkError, Eal, Lcore, Pool, Port, PortConfig, PortInfo, Queue, Running, Steering,
+};
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
-
-/// A frame's Ethernet header.
-const ETHERNET: u32 = 14;
 
 /// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
 const ORDINARY: u32 = 1518;
@@ -52,7 +52,7 @@ pub(crate) struct Started {
 /// Starts DPDK and the ports, says what they are or why not, and works there for the shards until told to stop.
 pub(crate) fn work(
     config: &HostConfig,
-    local: SocketAddrV4,
+    local: SocketAddr,
     stop: &Arc<AtomicBool>,
     said: &Sender<Result<Started, HostError>>,
 ) {
@@ -85,7 +85,7 @@ impl Drop for Others {
     }
 }
 
-fn start(config: &HostConfig, local: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<Work, HostError> {
+fn start(config: &HostConfig, local: SocketAddr, stop: &Arc<AtomicBool>) -> Result<Work, HostError> {
     let eal = Eal::start(&config.eal)?;
     let shards = usize::from(config.shards);
     let mut cores = eal.workers();
@@ -118,8 +118,7 @@ fn start(config: &HostConfig, local: SocketAddrV4, stop: &Arc<AtomicBool>) -> Re
     )?;
     let parts = links.into_iter().zip(hand_offs).zip(pools).zip(0..);
     let mut pollers = parts.map(|(((links, hand_off), pool), shard)| {
-        let address = SocketAddrV4::new(*local.ip(), local.port() + shard);
-        Poller::new(links, hand_off, pool, address)
+        Poller::new(links, hand_off, pool, address(local, shard), config.vlan)
     });
     let first = pollers.next().ok_or(HostError::Core)?;
     let slots = SlotMemory::of(config.memory_mib << 20, 0);
@@ -148,6 +147,11 @@ fn start(config: &HostConfig, local: SocketAddrV4, stop: &Arc<AtomicBool>) -> Re
     }
     let started = Started { ports: about, shards };
     Ok((started, first, others, ports))
+}
+
+/// Where a shard receives packets.
+pub(crate) fn address(local: SocketAddr, shard: u16) -> SocketAddr {
+    SocketAddr::new(local.ip(), local.port() + shard)
 }
 
 /// The ports that are meant, in their order.
@@ -195,7 +199,7 @@ fn pools(eal: &Eal, config: &HostConfig, node: Option<u32>) -> Result<Vec<Pool>,
 /// Starts a port with a queue for each shard, or as many as it has, and adds each shard's link to it.
 fn start_port(
     config: &HostConfig,
-    local: SocketAddrV4,
+    local: SocketAddr,
     device: Device,
     info: PortInfo,
     pools: &[Pool],
@@ -206,7 +210,7 @@ fn start_port(
         .min(info.max_queues)
         .min(config.queues.unwrap_or(u16::MAX))
         .max(1);
-    let mtu = mtu(config, &info);
+    let mtu = mtu(config, &info, Framing::new(&local, config.vlan).ethernet());
     let name = device.name().to_owned();
     let port_config = PortConfig {
         queues,
@@ -217,7 +221,7 @@ fn start_port(
         checksums: info.has_checksums,
     };
     let (port, pairs) = Port::start_with(device, &pools[..usize::from(queues)], &port_config)?;
-    let is_steered = steer(&port, &name, local.port(), queues, config.shards);
+    let is_steered = steer(&port, &name, config, local, queues);
     let (receive, send): (Vec<_>, Vec<_>) = pairs.into_iter().map(Queue::split).unzip();
     let send: Vec<Exit> = send.into_iter().map(Exit::new).collect();
     let mut receive = receive.into_iter();
@@ -242,11 +246,19 @@ fn start_port(
 }
 
 /// Has a port give each shard's packets to its queue, if it can; says in the log which way it is.
-fn steer(port: &Port, name: &str, base: u16, queues: u16, shards: u16) -> bool {
+fn steer(port: &Port, name: &str, config: &HostConfig, local: SocketAddr, queues: u16) -> bool {
+    let shards = config.shards;
     if shards == 1 {
         return true;
     }
-    let rules = (1..queues).try_for_each(|shard| port.steer(base + shard, false, shard));
+    let rules = (1..queues).try_for_each(|shard| {
+        port.steer(&Steering {
+            udp_port: address(local, shard).port(),
+            queue: shard,
+            is_ipv6: local.is_ipv6(),
+            has_tag: config.vlan.is_some(),
+        })
+    });
     match rules {
         Ok(()) if queues == shards => {
             tracing::info!("port {name}: steering by rte_flow, a queue for each of {shards} shards");
@@ -266,8 +278,8 @@ fn steer(port: &Port, name: &str, base: u16, queues: u16, shards: u16) -> bool {
 }
 
 /// What the port carries and an mbuf holds.
-fn mtu(config: &HostConfig, info: &PortInfo) -> u16 {
-    let room = u32::from(config.mbuf_room) - ETHERNET;
+fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
+    let room = u32::from(config.mbuf_room) - ethernet as u32;
     let wanted = u32::from(config.mtu.unwrap_or(info.mtu));
     wanted.min(room) as u16
 }
@@ -291,8 +303,8 @@ mod tests {
             mtu,
             ..HostConfig::default()
         };
-        assert_eq!(mtu(&config(None), &info(1500)), 1500);
-        assert_eq!(mtu(&config(Some(1800)), &info(1500)), 1800);
-        assert_eq!(mtu(&config(None), &info(9000)), 2034);
+        assert_eq!(mtu(&config(None), &info(1500), 14), 1500);
+        assert_eq!(mtu(&config(Some(1800)), &info(1500), 14), 1800);
+        assert_eq!(mtu(&config(None), &info(9000), 18), 2030);
     }
 }

@@ -21,7 +21,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serves until Ctrl-C.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Says what this machine has and lacks, by starting DPDK with these arguments.
     Check {
         /// DPDK's own arguments, as `dpdk-testpmd` takes them.

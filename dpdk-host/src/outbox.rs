@@ -1,14 +1,14 @@
-//! What is to be sent, until the port takes it.
+//! What is to be sent, until the ports take it.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use agg_core::Verdict;
-use agg_host::frame::{End, FRAMING};
+use agg_host::frame::{End, Framing, Sum, Way};
 
 use crate::dpdk::{Burst, Mbuf, Pool};
-use crate::link::Exit;
+use crate::neighbours::Hop;
 use crate::shard::State;
-use crate::{FrameCounter, FrameCounters, Neighbours};
+use crate::{FrameCounter, FrameCounters, Link};
 
 /// How often a full port is tried again before frames are given up. Their receivers ask for them again.
 const ATTEMPTS: u32 = 1000;
@@ -16,49 +16,42 @@ const ATTEMPTS: u32 = 1000;
 /// What is to be sent. Answers are written into mbufs at once; who shares one with others gets a copy of his own.
 pub(crate) struct Outbox {
     pool: Pool,
-    /// By port.
-    ways: Vec<Way>,
+    /// Where its frames come from.
+    address: SocketAddr,
+    /// What is in front of its packets.
+    framing: Framing,
+    links: Vec<Link>,
+    /// For each link.
+    bursts: Vec<Burst>,
     /// For the next answer.
     spare: Option<Mbuf>,
 }
 
-/// One port's.
-struct Way {
-    /// Where its frames come from.
-    local: End,
-    /// Whether the port writes checksums.
-    checksums: bool,
-    exit: Exit,
-    burst: Burst,
-}
-
 impl Outbox {
-    pub(crate) fn new(pool: Pool) -> Self {
+    pub(crate) fn new(links: Vec<Link>, pool: Pool, address: SocketAddr, vlan: Option<u16>) -> Self {
         Self {
             pool,
-            ways: Vec::new(),
+            address,
+            framing: Framing::new(&address, vlan),
+            bursts: links.iter().map(|_| Burst::default()).collect(),
+            links,
             spare: None,
         }
     }
 
-    /// Adds a way, to the port of the next number.
-    pub(crate) fn add(&mut self, local: End, checksums: bool, exit: Exit) {
-        self.ways.push(Way {
-            local,
-            checksums,
-            exit,
-            burst: Burst::default(),
-        });
+    /// The ports that frames go to.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
     }
 
-    /// Whose frames these are, at a port.
-    pub(crate) fn local(&self, port: usize) -> &End {
-        &self.ways[port].local
+    /// What is in front of packets.
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
     }
 
-    /// How many ports there are.
-    pub(crate) fn ports(&self) -> usize {
-        self.ways.len()
+    /// Whose frames these are.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// An mbuf for an answer; `None` where none is free. What is not needed is to be given back by [`Self::keep`].
@@ -72,16 +65,16 @@ impl Outbox {
     }
 
     /// Where in an mbuf an answer is written.
-    pub(crate) fn packet(answer: &mut Mbuf) -> &mut [u8] {
-        answer.room_mut().get_mut(FRAMING..).unwrap_or_default()
+    pub(crate) fn packet(answer: &mut Mbuf, framing: Framing) -> &mut [u8] {
+        answer.room_mut().get_mut(framing.len()..).unwrap_or_default()
     }
 
-    /// Sends what a verdict says, to whom it says; `source` is who gets a reply, and at which port.
+    /// Sends what a verdict says, to whom it says; `source` is who gets a reply, and by which way.
     pub(crate) fn deliver(
         &mut self,
         verdict: Verdict,
         answer: Mbuf,
-        source: (usize, End),
+        source: (Hop, SocketAddr),
         state: &mut State,
     ) {
         let State {
@@ -90,18 +83,20 @@ impl Outbox {
             frames,
             ..
         } = state;
+        let reach = |end: &SocketAddr| Some((neighbours.hop(end.ip())?, *end));
         match verdict {
             Verdict::Quiet => self.keep(answer),
-            Verdict::Reply { len } => self.address(answer, len, source, frames),
+            Verdict::Reply { len } => {
+                let sum = self.sum(&answer, len);
+                self.send(answer, len, sum, source, frames);
+            }
             Verdict::Broadcast { key, len } => {
                 let members = routes.get(&key).map_or(&[][..], |route| &route.members);
-                let ends = members.iter().map(|member| reach(*member, neighbours));
-                self.send_all(answer, len, ends, frames);
+                self.send_all(answer, len, members.iter().map(reach), frames);
             }
             Verdict::Forward { key, len } => {
                 let parent = routes.get(&key).and_then(|route| route.parent);
-                let ends = parent.iter().map(|parent| reach(*parent, neighbours));
-                self.send_all(answer, len, ends, frames);
+                self.send_all(answer, len, parent.iter().map(reach), frames);
             }
         }
     }
@@ -111,9 +106,10 @@ impl Outbox {
         &mut self,
         answer: Mbuf,
         len: usize,
-        ends: impl Iterator<Item = Option<(usize, End)>>,
+        ends: impl Iterator<Item = Option<(Hop, SocketAddr)>>,
         frames: &mut FrameCounters,
     ) {
+        let sum = self.sum(&answer, len);
         let mut last = None;
         for end in ends {
             let Some(end) = end else {
@@ -125,44 +121,63 @@ impl Outbox {
                     frames.add(FrameCounter::NotCopied, 1);
                     continue;
                 };
-                let written = answer.room_bytes().get(FRAMING..).unwrap_or_default();
-                Self::packet(&mut copy)[..len].copy_from_slice(&written[..len]);
-                self.address(copy, len, before, frames);
+                let framing = self.framing;
+                Self::packet(&mut copy, framing)[..len].copy_from_slice(&written(&answer, framing)[..len]);
+                self.send(copy, len, sum, before, frames);
             }
         }
         match last {
-            Some(end) => self.address(answer, len, end, frames),
+            Some(end) => self.send(answer, len, sum, end, frames),
             None => self.keep(answer),
         }
     }
 
+    /// The sum over a packet that was written, where a checksum is needed that a port does not write: once for all copies.
+    fn sum(&self, answer: &Mbuf, len: usize) -> Option<Sum> {
+        let is_needed = self.framing.is_ipv6() && self.links.iter().any(|link| !link.checksums);
+        is_needed.then(|| Sum::of(&written(answer, self.framing)[..len]))
+    }
+
     /// Writes the headers in front of a packet, and sends it.
-    fn address(&mut self, mut mbuf: Mbuf, len: usize, (port, to): (usize, End), frames: &mut FrameCounters) {
-        let Some(out) = self.ways.get(port) else {
+    fn send(
+        &mut self,
+        mut mbuf: Mbuf,
+        len: usize,
+        sum: Option<Sum>,
+        (hop, address): (Hop, SocketAddr),
+        frames: &mut FrameCounters,
+    ) {
+        let link = &self.links[hop.port];
+        let from = End {
+            mac: link.mac,
+            address: self.address,
+        };
+        let to = End {
+            mac: hop.mac,
+            address,
+        };
+        let Some(way) = Way::between(&from, &to) else {
             return frames.add(FrameCounter::NoNeighbour, 1);
         };
-        let way = agg_host::frame::Way { from: out.local, to };
-        mbuf.set_len(FRAMING + len);
-        if let Some(headers) = mbuf.bytes_mut().first_chunk_mut() {
-            way.write(len, headers);
+        mbuf.set_len(self.framing.len() + len);
+        let sum = sum.filter(|_| !link.checksums);
+        way.write(self.framing.vlan(), len, sum, mbuf.bytes_mut());
+        if link.checksums {
+            mbuf.offload_checksums(self.framing);
         }
-        if out.checksums {
-            mbuf.offload_checksums();
-        }
-        self.push(port, mbuf, frames);
+        self.push(hop.port, mbuf, frames);
     }
 
-    /// Sends a frame as it is, by a port.
+    /// Sends a frame as it is.
     pub(crate) fn push(&mut self, port: usize, mbuf: Mbuf, frames: &mut FrameCounters) {
-        let way = &mut self.ways[port];
-        if let Err(mbuf) = way.burst.push(mbuf) {
-            way.flush(frames);
+        if let Err(mbuf) = self.bursts[port].push(mbuf) {
+            self.flush_port(port, frames);
             // There is room now.
-            let _ = way.burst.push(mbuf);
+            let _ = self.bursts[port].push(mbuf);
         }
     }
 
-    /// Sends a frame of these bytes by a port.
+    /// Sends a frame of these bytes.
     pub(crate) fn push_bytes(&mut self, port: usize, bytes: &[u8], frames: &mut FrameCounters) {
         let Some(mut mbuf) = self.pool.take() else {
             return frames.add(FrameCounter::NotCopied, 1);
@@ -172,29 +187,27 @@ impl Outbox {
         self.push(port, mbuf, frames);
     }
 
-    /// Gives all frames to the ports. What a port does not take in time is given up.
+    /// Gives all frames to the ports. What they do not take in time is given up.
     pub(crate) fn flush(&mut self, frames: &mut FrameCounters) {
-        for way in &mut self.ways {
-            way.flush(frames);
+        for port in 0..self.links.len() {
+            self.flush_port(port, frames);
         }
     }
-}
 
-impl Way {
-    fn flush(&mut self, frames: &mut FrameCounters) {
+    fn flush_port(&mut self, port: usize, frames: &mut FrameCounters) {
+        let (exit, burst) = (&self.links[port].send, &mut self.bursts[port]);
         let mut attempts = 0;
-        while !self.burst.is_empty() && attempts < ATTEMPTS {
-            let sent = self.exit.send(&mut self.burst);
+        while !burst.is_empty() && attempts < ATTEMPTS {
+            let sent = exit.send(burst);
             frames.add(FrameCounter::Sent, sent);
             attempts = if sent == 0 { attempts + 1 } else { 0 };
         }
-        let left = self.burst.drain().count();
+        let left = burst.drain().count();
         frames.add(FrameCounter::RingFull, left);
     }
 }
 
-/// How somebody is reached, if that is known, and by which port.
-fn reach(address: SocketAddrV4, neighbours: &Neighbours) -> Option<(usize, End)> {
-    let (port, mac) = neighbours.at(*address.ip())?;
-    Some((port, End { mac, address }))
+/// What was written where [`Outbox::packet`] says.
+fn written(answer: &Mbuf, framing: Framing) -> &[u8] {
+    answer.room_bytes().get(framing.len()..).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The host as the control service sees it.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,19 +11,18 @@ use agg_control::{
 };
 use agg_core::wire::packet_len;
 use agg_core::{Epoch, Lanes};
+use agg_host::frame::Framing;
 use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint, shard_counters};
 
-use crate::lcore::About;
+use crate::lcore::{About, address};
 use crate::{Network, Route, Shard};
-
-/// IPv4 and UDP headers.
-const HEADERS: usize = 20 + 8;
 
 /// The shards of one host.
 pub(crate) struct Plane {
     pub(crate) shards: Vec<Arc<Shard>>,
     pub(crate) epoch: Epoch,
-    pub(crate) local: SocketAddrV4,
+    pub(crate) local: SocketAddr,
+    pub(crate) framing: Framing,
     pub(crate) ports: Vec<About>,
     /// Slot memory of each shard, in bytes.
     pub(crate) memory: u64,
@@ -45,7 +44,7 @@ impl Plane {
 
     /// Bytes of the largest packet.
     fn payload(&self) -> usize {
-        usize::from(self.narrowest().mtu).saturating_sub(HEADERS)
+        usize::from(self.narrowest().mtu).saturating_sub(self.framing.in_mtu())
     }
 
     /// Frames that the ports hold for a shard. Where one cannot steer, the frames of all shards may wait in one queue.
@@ -68,15 +67,20 @@ impl Plane {
     /// Where the packets of a job's stream go. Who cannot be reached is refused, with what to do.
     fn route(&self, job: &JobSpec, stream: usize) -> Result<Route, AdmitError> {
         let network = self.network();
-        let reach = |who: &str, end: SocketAddr| match end {
-            SocketAddr::V6(_) => Err(AdmitError::Other(format!(
-                "{who} is at {end}, but this host sums IPv4 packets only: register from an IPv4 address"
-            ))),
-            SocketAddr::V4(end) if network.next_hop(*end.ip()).is_none() => Err(AdmitError::Other(format!(
-                "{who} is at {end}, which is not in {}/{}: start the aggregator with --gateway, or another --prefix",
-                network.address, network.prefix
-            ))),
-            SocketAddr::V4(end) => Ok(end),
+        let reach = |who: &str, end: SocketAddr| {
+            if end.is_ipv4() != self.local.is_ipv4() {
+                return Err(AdmitError::Other(format!(
+                    "{who} is at {end}, but packets are received on {}: register from an address of the same family",
+                    self.local
+                )));
+            }
+            if network.next_hop(end.ip()).is_none() {
+                return Err(AdmitError::Other(format!(
+                    "{who} is at {end}, which is not in {}/{}: start the aggregator with --gateway, or another --prefix",
+                    network.address, network.prefix
+                )));
+            }
+            Ok(end)
         };
         let members = job.members.iter().zip(member_endpoints(job, stream));
         let parent = parent_endpoint(job, stream);
@@ -128,7 +132,7 @@ impl DataPlane for Plane {
             kind: HostKind::Dpdk,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             epoch: self.epoch.0,
-            data_ip: Some((*self.local.ip()).into()),
+            data_ip: Some(self.local.ip()),
             base_port: self.local.port(),
             shards: self.shards.len() as u16,
             lanes: lanes.map(|lanes| *lanes as u16).collect(),
@@ -230,18 +234,18 @@ impl DataPlane for Plane {
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
-        let network = self.network();
-        match parent_data {
-            SocketAddr::V4(parent) if network.next_hop(*parent.ip()).is_some() => Ok(Uplink {
-                endpoints: (0..self.shards.len() as u16)
-                    .map(|shard| SocketAddrV4::new(*self.local.ip(), self.local.port() + shard).into())
-                    .collect(),
-                max_datagram: self.payload() as u32,
-            }),
-            _ => Err(format!(
-                "there is no way to the parent's data address {parent_data}: start the aggregator with --gateway"
-            )),
+        if self.network().next_hop(parent_data.ip()).is_none() {
+            return Err(format!(
+                "there is no way to the parent's data address {parent_data} from {}: start the aggregator with --gateway, \
+                 and at an address of the same family",
+                self.local
+            ));
         }
+        let shards = 0..self.shards.len() as u16;
+        Ok(Uplink {
+            endpoints: shards.map(|shard| address(self.local, shard)).collect(),
+            max_datagram: self.payload() as u32,
+        })
     }
 }
 

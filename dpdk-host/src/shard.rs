@@ -1,7 +1,7 @@
 //! One shard: an aggregator, and where its jobs' packets go.
 
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -31,13 +31,13 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Results and Wants, by member number.
-    pub members: Vec<SocketAddrV4>,
+    pub members: Vec<SocketAddr>,
     /// The sums of a leaf.
-    pub parent: Option<SocketAddrV4>,
+    pub parent: Option<SocketAddr>,
 }
 
 impl Route {
-    fn ends(&self) -> impl Iterator<Item = &SocketAddrV4> {
+    fn ends(&self) -> impl Iterator<Item = &SocketAddr> {
         self.members.iter().chain(&self.parent)
     }
 }
@@ -80,7 +80,7 @@ impl State {
     /// Says where a job's packets go; who that is is asked for from now on.
     pub fn set_route(&mut self, key: u64, route: Route) {
         for end in route.ends() {
-            self.neighbours.want(*end.ip());
+            self.neighbours.want(end.ip());
         }
         // Only then: who is in both stays known.
         self.remove_route(key);
@@ -91,7 +91,7 @@ impl State {
     pub fn remove_route(&mut self, key: u64) {
         if let Some(route) = self.routes.remove(&key) {
             for end in route.ends() {
-                self.neighbours.release(*end.ip());
+                self.neighbours.release(end.ip());
             }
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agg_core::slot::Head;
 use agg_core::{Abort, AbortCause, Aggregator, MemberSet, Round, StoreAction, Verdict};
-use agg_host::frame::ethernet;
+use agg_host::frame::Ethernet;
 use agg_model::ModelJob;
 use agg_model::harness::lockstep::config;
 use agg_model::vectors::text::Hex;
@@ -86,7 +86,7 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
     let frames = pcap::read(&file).expect("a capture");
     let frames = frames.into_iter().map(<[u8]>::to_vec);
     frames
-        .filter(|frame| ethernet(frame).is_some_and(|(_, _, kind)| kind != 0x0806))
+        .filter(|frame| Ethernet::read(frame).is_some_and(|header| header.kind != 0x0806))
         .collect()
 }
 
@@ -110,8 +110,8 @@ impl Player<'_> {
             .admit(&config(&job))
             .expect("memory was made for it");
         let route = Route {
-            members: line.members.iter().map(|member| member.address).collect(),
-            parent: line.parent.as_ref().map(|parent| parent.address),
+            members: line.members.iter().map(|member| member.address.into()).collect(),
+            parent: line.parent.as_ref().map(|parent| parent.address.into()),
         };
         state.set_route(job.key, route);
         drop(state);
@@ -275,7 +275,7 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
     let aggregator = Aggregator::new(heads.into_boxed_slice(), values.into_boxed_slice());
     // No address of a trace is behind a gateway.
     let network = Network {
-        address: *AGGREGATOR.ip(),
+        address: (*AGGREGATOR.ip()).into(),
         prefix: 0,
         gateway: None,
     };
@@ -283,7 +283,13 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
     let mut player = Player {
         trace,
         shard: Shard::new(aggregator, network),
-        poller: Poller::new(vec![link], HandOff::alone(), pool.clone(), AGGREGATOR),
+        poller: Poller::new(
+            vec![link],
+            HandOff::alone(),
+            pool.clone(),
+            AGGREGATOR.into(),
+            None,
+        ),
         jobs: Vec::new(),
         asked: Vec::new(),
         expected: Vec::new(),

@@ -100,20 +100,20 @@ impl Scene {
         let heads = vec![Head::VACANT; job.heads()].into_boxed_slice();
         let values = vec![-1; job.values()].into_boxed_slice();
         let network = Network {
-            address: *HERE.ip(),
+            address: (*HERE.ip()).into(),
             prefix: 24,
             gateway: None,
         };
         let shard = Shard::new(Aggregator::new(heads, values), network);
         let mut state = shard.lock();
         state.aggregator.admit(&config(&job)).unwrap();
-        let members = (0..MEMBERS).map(member).collect();
+        let members = (0..MEMBERS).map(|number| member(number).into()).collect();
         let parent = None;
         state.set_route(KEY, Route { members, parent });
         drop(state);
         let link = Link::alone(here.into_iter().next().unwrap(), [2, 0, 10, 77, 0, 1], false);
         Self {
-            poller: Poller::new(vec![link], HandOff::alone(), pool.clone(), HERE),
+            poller: Poller::new(vec![link], HandOff::alone(), pool.clone(), HERE.into(), None),
             there: there.into_iter().next().unwrap(),
             shard,
             near,

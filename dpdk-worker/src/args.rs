@@ -1,6 +1,6 @@
 //! The command line of `dpdk-worker allreduce`.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,16 +66,19 @@ pub(crate) struct AllReduce {
     pub(crate) json: bool,
     /// The port's own address, which the kernel need not have, and the UDP port of the first stream.
     #[arg(long, value_name = "IP:PORT", required_unless_present = "kernel")]
-    address: Option<SocketAddrV4>,
+    address: Option<SocketAddr>,
     /// The port, by the name that DPDK has for its device [default: the only one].
     #[arg(long, value_name = "DEVICE")]
     port: Option<String>,
-    /// Bits of the address that all of the port's network have in common.
-    #[arg(long, value_name = "BITS", default_value_t = 24, value_parser = clap::value_parser!(u8).range(..=32))]
-    prefix: u8,
+    /// Bits of the address that all of the port's network have in common [default: 24, or 64 for IPv6].
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(..=128))]
+    prefix: Option<u8>,
     /// Who passes on what goes to other networks.
     #[arg(long, value_name = "IP")]
-    gateway: Option<Ipv4Addr>,
+    gateway: Option<IpAddr>,
+    /// The VLAN that frames are in [default: none].
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    vlan: Option<u16>,
     /// Bytes of the largest IP packet [default: what the port says].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(576..=16000))]
     mtu: Option<u16>,
@@ -83,7 +86,7 @@ pub(crate) struct AllReduce {
     #[arg(long, value_enum, default_value = "yield")]
     idle: Idle,
     /// Through sockets of the kernel instead, to compare.
-    #[arg(long, conflicts_with_all = ["address", "port", "gateway", "mtu", "eal"])]
+    #[arg(long, conflicts_with_all = ["address", "port", "gateway", "vlan", "mtu", "eal"])]
     kernel: bool,
     /// DPDK's own arguments, as `dpdk-testpmd` takes them.
     #[arg(last = true, value_name = "EAL")]
@@ -108,16 +111,17 @@ impl AllReduce {
         })
     }
 
-    fn port(&self, address: SocketAddrV4) -> PortConfig {
+    fn port(&self, address: SocketAddr) -> PortConfig {
         let usual = PortConfig::new(address);
         PortConfig {
             eal: self.eal.clone(),
             device: self.port.clone(),
-            prefix: self.prefix,
+            prefix: self.prefix.unwrap_or(usual.prefix),
             gateway: self.gateway,
+            vlan: self.vlan,
             mtu: self.mtu,
-            // An Ethernet header is in front.
-            mbuf_room: usual.mbuf_room.max(self.mtu.unwrap_or(0) + 14),
+            // An Ethernet header with a tag is in front.
+            mbuf_room: usual.mbuf_room.max(self.mtu.unwrap_or(0) + 18),
             idle: self.idle,
             ..usual
         }

@@ -1,7 +1,8 @@
 //! Which port a worker uses, and how.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
+use agg_host::frame::Framing;
 use dpdk_host::{Idle, Network};
 
 /// Which port a worker uses, and how.
@@ -12,11 +13,13 @@ pub struct PortConfig {
     /// The port, by the name that DPDK has for its device; it may be left out where there is one only.
     pub device: Option<String>,
     /// The port's own address, which the kernel need not have, and the UDP port of the first stream; the others have the next.
-    pub address: SocketAddrV4,
-    /// Bits of that address that all of the port's network have in common.
+    pub address: SocketAddr,
+    /// Bits of that address that all of the port's network have in common. 24, or 64 for IPv6.
     pub prefix: u8,
     /// Who passes on what goes to other networks.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
+    /// The VLAN that frames are in, 1 to 4094; left out: they have no tags.
+    pub vlan: Option<u16>,
     /// Bytes of the largest IP packet; left out: what the port says. Virtual devices say 1500 and may carry more.
     pub mtu: Option<u16>,
     /// Frames that each queue holds, receiving and sending.
@@ -31,13 +34,14 @@ pub struct PortConfig {
 
 impl PortConfig {
     /// The defaults, at an address.
-    pub fn new(address: SocketAddrV4) -> Self {
+    pub fn new(address: SocketAddr) -> Self {
         Self {
             eal: Vec::new(),
             device: None,
             address,
-            prefix: 24,
+            prefix: if address.is_ipv6() { 64 } else { 24 },
             gateway: None,
+            vlan: None,
             mtu: None,
             ring: 1024,
             mbufs: 8191,
@@ -49,9 +53,14 @@ impl PortConfig {
     /// The network that the port is in.
     pub(crate) fn network(&self) -> Network {
         Network {
-            address: *self.address.ip(),
+            address: self.address.ip(),
             prefix: self.prefix,
             gateway: self.gateway,
         }
+    }
+
+    /// What is in front of packets.
+    pub(crate) fn framing(&self) -> Framing {
+        Framing::new(&self.address, self.vlan)
     }
 }

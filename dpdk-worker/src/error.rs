@@ -1,7 +1,7 @@
 //! Why packets do not go through a port.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use dpdk_host::dpdk::DpdkError;
 use thiserror::Error;
@@ -22,8 +22,13 @@ pub enum PortError {
     #[error("the thread that starts DPDK panicked; see the log above")]
     Panicked,
     /// Another family.
-    #[error("the aggregator's data address {0} is none of IPv4, and nothing else goes through this port")]
-    Family(SocketAddr),
+    #[error("the aggregator's data address is {to}, the port's {ours}: give both of one family")]
+    Family {
+        /// The aggregator's.
+        to: SocketAddr,
+        /// The port's.
+        ours: IpAddr,
+    },
     /// Another network.
     #[error(
         "the aggregator's data address {to} is not in {network}/{prefix}: give a gateway, or another prefix"
@@ -32,17 +37,17 @@ pub enum PortError {
         /// The aggregator's.
         to: SocketAddr,
         /// The port's.
-        network: Ipv4Addr,
+        network: IpAddr,
         /// Bits that all have in common there.
         prefix: u8,
     },
-    /// No answer to ARP.
+    /// No answer to ARP or neighbour discovery.
     #[error(
         "nobody answers for {hop} at port {device}: is the cable, or for memif the other process, there, and its address right?"
     )]
     NoAnswer {
         /// Who was asked for.
-        hop: Ipv4Addr,
+        hop: IpAddr,
         /// Where.
         device: String,
     },

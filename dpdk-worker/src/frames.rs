@@ -1,17 +1,11 @@
 //! What is in a frame that comes, and the headers of one that goes.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use agg_host::frame::{Datagram, End, FRAMING, Ip, TYPE_IPV4, Way, ethernet};
+use agg_host::frame::{Datagram, End, Ethernet, Framing, Ip, Mac, Sum, Way};
+use dpdk_host::discovery::{self, Heard};
 use dpdk_host::dpdk::Mbuf;
-use dpdk_host::{Arp, TYPE_ARP};
-
-/// Bytes of the headers in front of a packet.
-pub(crate) const HEADERS: usize = FRAMING;
-
-/// Bytes of an Ethernet header.
-pub(crate) const ETHERNET: usize = agg_host::frame::ETHERNET;
 
 /// What is in a frame that came.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,43 +18,49 @@ pub(crate) enum Content {
         /// Where in the frame it is.
         payload: Range<usize>,
     },
-    Arp(Arp),
+    /// About Ethernet addresses.
+    Discovery(Heard),
     /// Nothing of interest.
     Foreign,
 }
 
-/// Looks at a frame that came to a port with this address.
-pub(crate) fn content(frame: &[u8], ours: Ipv4Addr) -> Content {
-    match ethernet(frame) {
-        Some((_, _, TYPE_IPV4)) => datagram(frame, ours),
-        Some((_, _, TYPE_ARP)) => Arp::read(frame).map(Content::Arp),
-        _ => None,
-    }
-    .unwrap_or(Content::Foreign)
+/// Looks at a frame that came to a port with these addresses.
+pub(crate) fn content(frame: &[u8], ours: (Mac, IpAddr), vlan: Option<u16>) -> Content {
+    let look = || {
+        // A tag for the priority only is in no VLAN.
+        let ethernet = Ethernet::read(frame).filter(|header| header.vlan.filter(|id| *id != 0) == vlan)?;
+        let ip = Ip::read(frame, &ethernet);
+        if let Some(ip) = ip.as_ref().filter(|ip| ip.to() == ours.1)
+            && let Some(Datagram { from, to, payload }) = Datagram::read(frame, ip)
+        {
+            let to = to.port();
+            return Some(Content::Datagram { from, to, payload });
+        }
+        discovery::hear(frame, &ethernet, ip.as_ref(), ours).map(Content::Discovery)
+    };
+    look().unwrap_or(Content::Foreign)
 }
 
-fn datagram(frame: &[u8], ours: Ipv4Addr) -> Option<Content> {
-    let ip = Ip::read(frame).filter(|ip| ip.to == ours)?;
-    let datagram = Datagram::read(frame, &ip)?;
-    Some(Content::Datagram {
-        from: datagram.from.into(),
-        to: datagram.to.port(),
-        payload: datagram.payload,
-    })
-}
-
-/// Makes a frame of a packet of so many bytes that is behind the room for its headers.
-pub(crate) fn wrap(mbuf: &mut Mbuf, packet: usize, from: End, to: End, checksums: bool) {
-    mbuf.set_len(FRAMING + packet);
-    if let Some(headers) = mbuf.bytes_mut().first_chunk_mut() {
-        Way { from, to }.write(packet, headers);
-    }
+/// Makes a frame of a packet of so many bytes, behind the room for its headers. `checksums`: the port writes them. `false`: there
+/// is no such way.
+pub(crate) fn wrap(
+    mbuf: &mut Mbuf,
+    packet: usize,
+    (from, to): (&End, &End),
+    framing: Framing,
+    checksums: bool,
+) -> bool {
+    let Some(way) = Way::between(from, to) else {
+        return false;
+    };
+    mbuf.set_len(framing.len() + packet);
+    let frame = mbuf.bytes_mut();
+    // IPv6 wants one.
+    let is_summed = framing.is_ipv6() && !checksums;
+    let sum = is_summed.then(|| Sum::of(&frame[framing.len()..]));
+    way.write(framing.vlan(), packet, sum, frame);
     if checksums {
-        mbuf.offload_checksums();
+        mbuf.offload_checksums(framing);
     }
-}
-
-/// An end of a frame's way.
-pub(crate) fn end(mac: [u8; 6], address: SocketAddrV4) -> End {
-    End { mac, address }
+    true
 }

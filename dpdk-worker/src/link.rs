@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agg_host::frame::Mac;
+use agg_host::frame::{End, Mac};
 use agg_worker::transport::{Link, LinkCounts};
 use dpdk_host::Neighbours;
 use dpdk_host::dpdk::{BURST, Burst, Mbuf, attach};
 
-use crate::frames::{Content, HEADERS, content, end, wrap};
+use crate::frames::{Content, wrap};
 use crate::port::Taken;
 
 /// Mbufs that are taken out of the pool together.
@@ -26,7 +26,8 @@ const NO_MBUF: Duration = Duration::from_micros(100);
 pub(crate) struct StreamLink {
     taken: Arc<Taken>,
     stream: usize,
-    udp_port: u16,
+    /// Where its packets come from.
+    from: End,
     /// Frames that have not been looked at.
     came: Burst,
     /// Mbufs for what is sent next, and the one that is written to.
@@ -46,7 +47,7 @@ impl StreamLink {
         Self {
             taken: Arc::clone(taken),
             stream,
-            udp_port: taken.addresses[stream].port(),
+            from: taken.running.end(taken.addresses[stream]),
             came: Burst::default(),
             spare: Burst::default(),
             next: None,
@@ -83,16 +84,13 @@ impl StreamLink {
         if let Some((_, mac)) = self.last.filter(|(last, _)| *last == to) {
             return Some(mac);
         }
-        let SocketAddr::V4(address) = to else {
+        self.neighbours.refresh();
+        let Some(hop) = self.neighbours.hop(to.ip()) else {
+            self.taken.running.want(to.ip());
             return None;
         };
-        self.neighbours.refresh();
-        let (_, mac) = self.neighbours.at(*address.ip()).or_else(|| {
-            self.taken.running.want(*address.ip());
-            None
-        })?;
-        self.last = Some((to, mac));
-        Some(mac)
+        self.last = Some((to, hop.mac));
+        Some(hop.mac)
     }
 
     fn give_up(&mut self, count: usize, why: impl FnOnce(&str) -> String) {
@@ -107,13 +105,15 @@ impl Link for StreamLink {
             self.next = self.take_spare();
         }
         self.is_without = self.next.is_none();
-        self.next.as_mut()?.room_mut().get_mut(HEADERS..)
+        let headers = self.taken.running.framing.len();
+        self.next.as_mut()?.room_mut().get_mut(headers..)
     }
 
     fn send(&mut self, len: usize, to: SocketAddr) -> io::Result<()> {
-        let Some((mac, SocketAddr::V4(address))) = self.reach(to).map(|mac| (mac, to)) else {
+        let Some(mac) = self.reach(to) else {
+            let who = to.ip();
             self.give_up(1, |device| {
-                format!("it is not known how {} is reached from port {device}", to.ip())
+                format!("it is not known how {who} is reached from port {device}")
             });
             return Ok(());
         };
@@ -121,15 +121,16 @@ impl Link for StreamLink {
             return Ok(());
         };
         let running = &self.taken.running;
-        let mut from = running.address;
-        from.set_port(self.udp_port);
-        wrap(
+        let to = End { mac, address: to };
+        if !wrap(
             &mut mbuf,
             len,
-            end(running.mac, from),
-            end(mac, address),
+            (&self.from, &to),
+            running.framing,
             running.checksums,
-        );
+        ) {
+            return Ok(());
+        }
         if let Err(mbuf) = self.out.push(mbuf) {
             self.flush()?;
             // There is room now.
@@ -167,14 +168,13 @@ impl Link for StreamLink {
         let Self {
             taken, came, stream, ..
         } = self;
-        let ours = *taken.running.address.ip();
         for mbuf in came.drain() {
-            match content(mbuf.bytes(), ours) {
-                Content::Datagram { from, to, payload } if to == self.udp_port => {
+            match taken.running.content(&mbuf) {
+                Content::Datagram { from, to, payload } if to == self.from.address.port() => {
                     each(from, &mbuf.bytes()[payload]);
                 }
                 Content::Datagram { to, .. } => taken.pass_on(to, mbuf),
-                Content::Arp(arp) => taken.running.hear(&arp, mbuf, *stream),
+                Content::Discovery(heard) => taken.running.hear(heard, mbuf, *stream),
                 Content::Foreign => {}
             }
         }

@@ -1,13 +1,14 @@
 //! A port that runs, with its queues and what the streams share there.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agg_host::frame::Mac;
+use agg_host::frame::{End, Framing, Mac};
+use dpdk_host::discovery::{self, Heard};
 use dpdk_host::dpdk::{BURST, Burst, Mbuf, Pool, Port, Queue, attach};
-use dpdk_host::{Arp, Idle, Neighbours, Operation};
+use dpdk_host::{Hop, Idle, Neighbours};
 
 use crate::PortError;
 use crate::frames::{Content, content};
@@ -31,7 +32,8 @@ pub(crate) struct Running {
     pub(crate) device: String,
     pub(crate) mac: Mac,
     /// Where the first stream receives.
-    pub(crate) address: SocketAddrV4,
+    pub(crate) address: SocketAddr,
+    pub(crate) framing: Framing,
     pub(crate) checksums: bool,
     /// Frames that a receive queue holds.
     pub(crate) ring: u16,
@@ -51,7 +53,8 @@ pub(crate) struct Running {
 pub(crate) struct Description {
     pub(crate) device: String,
     pub(crate) mac: Mac,
-    pub(crate) address: SocketAddrV4,
+    pub(crate) address: SocketAddr,
+    pub(crate) framing: Framing,
     pub(crate) checksums: bool,
     pub(crate) idle: Idle,
 }
@@ -71,6 +74,7 @@ impl Running {
             device: about.device,
             mac: about.mac,
             address: about.address,
+            framing: about.framing,
             checksums: about.checksums,
             ring: port.receive_ring(),
             idle: about.idle,
@@ -95,7 +99,7 @@ impl Running {
     }
 
     /// Has it asked soon how somebody is reached, if that is not done anyway.
-    pub(crate) fn want(&self, to: Ipv4Addr) {
+    pub(crate) fn want(&self, to: IpAddr) {
         let mut neighbours = lock(&self.neighbours);
         if !neighbours.wants(to) {
             neighbours.want(to);
@@ -123,27 +127,50 @@ impl Running {
         }
         let due = lock(&self.neighbours).due(now);
         for who in due {
-            let request = Arp::request((self.mac, *self.address.ip()), who);
-            if let Some(mbuf) = self.pool.take() {
-                self.say(&request, mbuf, stream);
+            let question = discovery::ask(self.ours(), who, self.framing.vlan());
+            if let Some((question, mbuf)) = question.zip(self.pool.take()) {
+                self.say(&question, mbuf, stream);
             }
         }
     }
 
+    /// The port's addresses.
+    fn ours(&self) -> (Mac, IpAddr) {
+        (self.mac, self.address.ip())
+    }
+
+    /// What a stream's packets come from.
+    pub(crate) fn end(&self, stream_address: SocketAddr) -> End {
+        End {
+            mac: self.mac,
+            address: stream_address,
+        }
+    }
+
+    /// What is in a frame that came.
+    pub(crate) fn content(&self, mbuf: &Mbuf) -> Content {
+        if mbuf.segments() != 1 {
+            // Mbufs are too small for it.
+            return Content::Foreign;
+        }
+        content(mbuf.bytes(), self.ours(), self.framing.vlan())
+    }
+
     /// Takes in what a neighbour says, and answers it in the frame that it came in.
-    pub(crate) fn hear(&self, arp: &Arp, mbuf: Mbuf, stream: usize) {
-        let (mac, who) = arp.sender;
-        lock(&self.neighbours).learn(who, PORT, mac, self.now());
-        if arp.operation == Operation::Request && arp.target.1 == *self.address.ip() {
-            self.say(&arp.answer(self.mac), mbuf, stream);
+    pub(crate) fn hear(&self, heard: Heard, mbuf: Mbuf, stream: usize) {
+        if let Some((who, mac)) = heard.said {
+            let hop = Hop { port: PORT, mac };
+            lock(&self.neighbours).learn(who, hop, self.now());
+        }
+        if let Some(answer) = heard.answer {
+            self.say(&answer, mbuf, stream);
         }
     }
 
     /// Sends it at once. What the port does not take now is asked or said again later.
-    fn say(&self, arp: &Arp, mut mbuf: Mbuf, stream: usize) {
-        let frame = arp.frame();
+    fn say(&self, frame: &[u8], mut mbuf: Mbuf, stream: usize) {
         mbuf.set_len(frame.len());
-        mbuf.bytes_mut().copy_from_slice(&frame);
+        mbuf.bytes_mut().copy_from_slice(frame);
         let mut burst = Burst::default();
         if burst.push(mbuf).is_ok() {
             self.queue(stream).send(&mut burst);
@@ -172,7 +199,7 @@ impl Taken {
         if running.taken.swap(true, Ordering::AcqRel) {
             return Err(PortError::Taken(running.device.clone()));
         }
-        let ip = *running.address.ip();
+        let ip = running.address.ip();
         let address = |stream| SocketAddr::from((ip, first + stream));
         Ok(Self {
             running: Arc::clone(running),
@@ -191,11 +218,11 @@ impl Taken {
     ///
     /// # Errors
     /// Nobody answers.
-    pub(crate) fn find(&self, aggregator: Ipv4Addr, hop: Ipv4Addr) -> Result<(), PortError> {
+    pub(crate) fn find(&self, aggregator: IpAddr, hop: IpAddr) -> Result<(), PortError> {
         let began = Instant::now();
         let mut neighbours = self.running.neighbours();
         self.running.want(aggregator);
-        while neighbours.at(aggregator).is_none() {
+        while neighbours.hop(aggregator).is_none() {
             if began.elapsed() > PATIENCE {
                 return Err(PortError::NoAnswer {
                     hop,
@@ -237,9 +264,9 @@ impl Taken {
 
     /// Puts a frame that came to a stream's queue where it belongs.
     fn sort(&self, mbuf: Mbuf, stream: usize) {
-        match content(mbuf.bytes(), *self.running.address.ip()) {
+        match self.running.content(&mbuf) {
             Content::Datagram { to, .. } => self.pass_on(to, mbuf),
-            Content::Arp(arp) => self.running.hear(&arp, mbuf, stream),
+            Content::Discovery(heard) => self.running.hear(heard, mbuf, stream),
             Content::Foreign => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,13 +10,9 @@ use agg_worker::transport::{Link, Ports, Transport, TransportError, Way};
 use dpdk_host::Neighbours;
 use dpdk_host::dpdk::{self, Device, DpdkError, Eal, Pool, PortInfo};
 
-use crate::frames::ETHERNET;
 use crate::link::StreamLink;
 use crate::port::{Description, Running, Taken};
 use crate::{PortConfig, PortError};
-
-/// IPv4 and UDP headers.
-const HEADERS: u16 = 20 + 8;
 
 /// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
 const ORDINARY: u32 = 1518;
@@ -74,18 +70,18 @@ impl Dpdk {
 
     /// Bytes of the largest IP packet: what the port carries and an mbuf holds.
     fn mtu(&self) -> u16 {
-        let room = self.config.mbuf_room - ETHERNET as u16;
+        let room = self.config.mbuf_room - self.config.framing().ethernet() as u16;
         self.config.mtu.unwrap_or(self.info.mtu).min(room)
     }
 
     /// Whom packets to an aggregator are given to.
-    fn hop(&self, aggregator: SocketAddr) -> Result<(Ipv4Addr, Ipv4Addr), PortError> {
-        let SocketAddr::V4(address) = aggregator else {
-            return Err(PortError::Family(aggregator));
-        };
+    fn hop(&self, aggregator: SocketAddr) -> Result<IpAddr, PortError> {
+        let ours = self.config.address.ip();
+        if aggregator.is_ipv4() != ours.is_ipv4() {
+            return Err(PortError::Family { to: aggregator, ours });
+        }
         let network = self.config.network();
-        let hop = network.next_hop(*address.ip());
-        hop.map(|hop| (*address.ip(), hop)).ok_or(PortError::NoGateway {
+        network.next_hop(aggregator.ip()).ok_or(PortError::NoGateway {
             to: aggregator,
             network: network.address,
             prefix: network.prefix,
@@ -114,6 +110,7 @@ impl Dpdk {
             device: device.name().to_owned(),
             mac: self.info.mac,
             address: self.config.address,
+            framing: self.config.framing(),
             checksums: self.info.has_checksums,
             idle: self.config.idle,
         };
@@ -148,15 +145,15 @@ impl Transport for Dpdk {
         self.hop(aggregator)?;
         Ok(Way {
             aggregator,
-            local_ip: (*self.config.address.ip()).into(),
-            max_datagram: self.mtu().saturating_sub(HEADERS).into(),
+            local_ip: self.config.address.ip(),
+            max_datagram: usize::from(self.mtu()).saturating_sub(self.config.framing().in_mtu()),
         })
     }
 
     fn open(&self, way: &Way, streams: u16) -> Result<Arc<dyn Ports>, TransportError> {
-        let (aggregator, hop) = self.hop(way.aggregator)?;
+        let hop = self.hop(way.aggregator)?;
         let taken = Taken::new(&self.running(streams)?, streams)?;
-        taken.find(aggregator, hop)?;
+        taken.find(way.aggregator.ip(), hop)?;
         Ok(Arc::new(PolledPorts(Arc::new(taken))))
     }
 }

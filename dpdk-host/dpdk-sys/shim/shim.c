@@ -122,17 +122,27 @@ void shim_set_len(void *mbuf, uint16_t len)
 	m->pkt_len = len;
 }
 
-void shim_offload_checksums(void *mbuf)
+void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6)
 {
 	struct rte_mbuf *m = mbuf;
-	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr));
-	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+	void *ip = rte_pktmbuf_mtod_offset(m, void *, ethernet);
+	struct rte_ipv4_hdr *ipv4 = ip;
+	struct rte_udp_hdr *udp;
 
-	m->l2_len = sizeof(struct rte_ether_hdr);
-	m->l3_len = sizeof(struct rte_ipv4_hdr);
-	m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-	ip->hdr_checksum = 0;
-	udp->dgram_cksum = rte_ipv4_phdr_cksum(ip, m->ol_flags);
+	m->l2_len = ethernet;
+	m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
+	if (is_ipv6) {
+		m->l3_len = sizeof(struct rte_ipv6_hdr);
+		m->ol_flags |= RTE_MBUF_F_TX_IPV6;
+		udp = (struct rte_udp_hdr *)((struct rte_ipv6_hdr *)ip + 1);
+		udp->dgram_cksum = rte_ipv6_phdr_cksum(ip, m->ol_flags);
+	} else {
+		m->l3_len = sizeof(struct rte_ipv4_hdr);
+		m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+		udp = (struct rte_udp_hdr *)(ipv4 + 1);
+		ipv4->hdr_checksum = 0;
+		udp->dgram_cksum = rte_ipv4_phdr_cksum(ipv4, m->ol_flags);
+	}
 }
 
 int shim_device_add(const char *driver_and_number, const char *args)
@@ -282,20 +292,21 @@ uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count)
 }
 
 /* Of the patterns that drivers know, the one that says least: UDP to this port, whatever else is in the frame. */
-int shim_steer(uint16_t port, uint16_t udp_port, int is_ipv6, uint16_t queue, char *said, size_t room)
+int shim_steer(uint16_t port, const struct shim_steering *to, char *said, size_t room)
 {
 	const struct rte_flow_attr attr = { .ingress = 1 };
-	const struct rte_flow_item_udp spec = { .hdr.dst_port = rte_cpu_to_be_16(udp_port) };
+	const struct rte_flow_item_udp spec = { .hdr.dst_port = rte_cpu_to_be_16(to->udp_port) };
 	const struct rte_flow_item_udp mask = { .hdr.dst_port = 0xffff };
-	const struct rte_flow_action_queue to = { .index = queue };
+	const struct rte_flow_action_queue queue = { .index = to->queue };
 	const struct rte_flow_item pattern[] = {
 		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
-		{ .type = is_ipv6 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4 },
+		{ .type = to->has_tag ? RTE_FLOW_ITEM_TYPE_VLAN : RTE_FLOW_ITEM_TYPE_VOID },
+		{ .type = to->is_ipv6 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4 },
 		{ .type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &spec, .mask = &mask },
 		{ .type = RTE_FLOW_ITEM_TYPE_END },
 	};
 	const struct rte_flow_action actions[] = {
-		{ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &to },
+		{ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &queue },
 		{ .type = RTE_FLOW_ACTION_TYPE_END },
 	};
 	struct rte_flow_error error = { 0 };

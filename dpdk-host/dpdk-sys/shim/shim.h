@@ -41,6 +41,13 @@ struct shim_port_stats {
 	uint64_t no_mbuf;
 };
 
+struct shim_steering {
+	uint16_t udp_port;
+	uint16_t queue;
+	uint8_t is_ipv6;
+	uint8_t has_tag;
+};
+
 const char *shim_version(void);
 const char *shim_strerror(int code);
 
@@ -57,7 +64,7 @@ int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count);
 void shim_free_bulk(void **mbufs, unsigned int count);
 void shim_view(void *mbuf, struct shim_view *view);
 void shim_set_len(void *mbuf, uint16_t len);
-void shim_offload_checksums(void *mbuf);
+void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6);
 
 int shim_device_add(const char *driver_and_number, const char *args);
 /* Queues that a port of rings has at most: as many as net_ring takes. */
@@ -73,7 +80,7 @@ int shim_port_stats(uint16_t port, struct shim_port_stats *stats);
 uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
 uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
 
-int shim_steer(uint16_t port, uint16_t udp_port, int is_ipv6, uint16_t queue, char *said, size_t room);
+int shim_steer(uint16_t port, const struct shim_steering *to, char *said, size_t room);
 int shim_port_link(uint16_t port);
 
 void *shim_ring_create(const char *name, unsigned int size, int socket, int *error);

@@ -58,6 +58,20 @@ pub struct PortConfig {
     pub checksums: u8,
 }
 
+/// Which UDP datagrams a port gives to which queue.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steering {
+    /// The UDP port that they go to.
+    pub udp_port: u16,
+    /// The queue.
+    pub queue: u16,
+    /// Not 0: they are IPv6 packets.
+    pub is_ipv6: u8,
+    /// Not 0: their frames have a VLAN tag.
+    pub has_tag: u8,
+}
+
 /// What a port has counted.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -112,8 +126,9 @@ unsafe extern "C" {
     pub fn shim_view(mbuf: *mut c_void, view: *mut View);
     /// Sets the bytes that are in an mbuf of one segment.
     pub fn shim_set_len(mbuf: *mut c_void, len: u16);
-    /// Has the port write the checksums of a frame of UDP over IPv4 without options.
-    pub fn shim_offload_checksums(mbuf: *mut c_void);
+    /// Has the port write the checksums of a frame of UDP over IPv4 or IPv6 without options or extensions, behind an Ethernet
+    /// header of so many bytes.
+    pub fn shim_offload_checksums(mbuf: *mut c_void, ethernet: u16, is_ipv6: u8);
 
     /// Adds a virtual device.
     pub fn shim_device_add(driver_and_number: *const c_char, args: *const c_char) -> c_int;
@@ -138,15 +153,8 @@ unsafe extern "C" {
     /// Sends up to so many frames, from the first on; those sent are the driver's.
     pub fn shim_send(port: u16, queue: u16, mbufs: *mut *mut c_void, count: u16) -> u16;
 
-    /// Has a port that runs give UDP datagrams to this UDP port to a queue. `said` is then the driver's reason, ended by 0.
-    pub fn shim_steer(
-        port: u16,
-        udp_port: u16,
-        is_ipv6: c_int,
-        queue: u16,
-        said: *mut c_char,
-        room: usize,
-    ) -> c_int;
+    /// Has a port that runs give UDP datagrams to a UDP port to a queue. `said` is then the driver's reason, ended by 0.
+    pub fn shim_steer(port: u16, to: *const Steering, said: *mut c_char, room: usize) -> c_int;
     /// Whether the link is up: 1 or 0.
     pub fn shim_port_link(port: u16) -> c_int;
 

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
+use agg_host::frame::Framing;
 use dpdk_sys::View;
 
 /// A frame in DPDK's memory. Who holds it owns it; dropped, it goes back to its pool.
@@ -106,18 +107,19 @@ impl Mbuf {
         unsafe { dpdk_sys::shim_set_len(self.mbuf.as_ptr(), len as u16) }
     }
 
-    /// Has the port write the checksums of the frame, which is UDP over IPv4 without options or VLAN tag. Only where the port
-    /// was started so.
+    /// Has the port write the checksums of the frame, which is UDP behind headers as [`agg_host::frame::Way`] writes them. Only
+    /// where the port was started so.
     ///
     /// # Panics
     /// It has no room for these headers.
-    pub fn offload_checksums(&mut self) {
+    pub fn offload_checksums(&mut self, framing: Framing) {
         assert!(
-            self.bytes().len() >= 14 + 20 + 8,
+            self.bytes().len() >= framing.len(),
             "no headers to write checksums to"
         );
+        let (ethernet, is_ipv6) = (framing.ethernet() as u16, framing.is_ipv6().into());
         // SAFETY: the mbuf is ours, and the headers that are written to are in it.
-        unsafe { dpdk_sys::shim_offload_checksums(self.mbuf.as_ptr()) }
+        unsafe { dpdk_sys::shim_offload_checksums(self.mbuf.as_ptr(), ethernet, is_ipv6) }
     }
 }
 

@@ -22,6 +22,6 @@ pub use error::DpdkError;
 pub use lcore::{Lcore, Running};
 pub use mbuf::Mbuf;
 pub use pool::Pool;
-pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue};
+pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue, Steering};
 pub use ring::{RingReceiver, RingSender, ring};
 pub use thread::attach;

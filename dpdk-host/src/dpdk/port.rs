@@ -35,6 +35,19 @@ impl Default for PortConfig {
     }
 }
 
+/// Which datagrams a port gives to which queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steering {
+    /// The UDP port that they go to.
+    pub udp_port: u16,
+    /// The queue.
+    pub queue: u16,
+    /// Whether they are IPv6 packets.
+    pub is_ipv6: bool,
+    /// Whether their frames have a VLAN tag.
+    pub has_tag: bool,
+}
+
 /// A port that runs. It stops when it and all its queues are dropped.
 #[derive(Debug)]
 pub struct Port {
@@ -167,14 +180,17 @@ impl Port {
     ///
     /// # Errors
     /// What the driver said; virtual devices cannot.
-    pub fn steer(&self, udp_port: u16, is_ipv6: bool, queue: u16) -> Result<(), DpdkError> {
+    pub fn steer(&self, to: &Steering) -> Result<(), DpdkError> {
         let device = &self.running.device;
+        let to = sys::Steering {
+            udp_port: to.udp_port,
+            queue: to.queue,
+            is_ipv6: to.is_ipv6.into(),
+            has_tag: to.has_tag.into(),
+        };
         let mut why = [0; 128];
         // SAFETY: the port runs, and there is as much room as is said.
-        let code = unsafe {
-            let port = device.port;
-            sys::shim_steer(port, udp_port, is_ipv6.into(), queue, why.as_mut_ptr(), why.len())
-        };
+        let code = unsafe { sys::shim_steer(device.port, &raw const to, why.as_mut_ptr(), why.len()) };
         if code == 0 {
             return Ok(());
         }

@@ -9,9 +9,9 @@ fn plane() -> Plane {
 
 fn plane_of(shards: usize) -> Plane {
     let memory = SlotMemory::of(1 << 20, 0);
-    let local: SocketAddrV4 = "10.0.0.1:4601".parse().unwrap();
+    let local: SocketAddr = "10.0.0.1:4601".parse().unwrap();
     let network = Network {
-        address: *local.ip(),
+        address: local.ip(),
         prefix: 24,
         gateway: None,
     };
@@ -31,6 +31,7 @@ fn plane_of(shards: usize) -> Plane {
         shards: std::iter::once(first).chain(others).collect(),
         epoch: Epoch(3),
         local,
+        framing: Framing::new(&local, None),
         ports: vec![port("net_ring1", 9000), port("net_ring0", 1500)],
         memory: memory.bytes(),
         names: Mutex::default(),
@@ -79,7 +80,10 @@ fn who_cannot_be_reached_is_named_and_nothing_is_kept() {
             "10.0.1.3:5",
             "rank 1 is at 10.0.1.3:5, which is not in 10.0.0.1/24: start the aggregator with --gateway",
         ),
-        ("[fd00::3]:5", "this host sums IPv4 packets only"),
+        (
+            "[fd00::3]:5",
+            "rank 1 is at [fd00::3]:5, but packets are received on 10.0.0.1:4601: register from an address of the same family",
+        ),
     ] {
         let error = plane
             .admit(&job(&["10.0.0.2:5", end], 352))
@@ -90,10 +94,7 @@ fn who_cannot_be_reached_is_named_and_nothing_is_kept() {
     assert!(plane.jobs().is_empty());
     assert!(plane.local_endpoints("10.0.1.1:5".parse().unwrap()).is_err());
     let uplink = plane.local_endpoints("10.0.0.9:5".parse().unwrap()).unwrap();
-    assert_eq!(
-        (uplink.endpoints, uplink.max_datagram),
-        (vec![plane.local.into()], 1472)
-    );
+    assert_eq!((uplink.endpoints, uplink.max_datagram), (vec![plane.local], 1472));
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn each_stream_of_a_job_is_on_a_shard_of_its_own() {
     plane.admit(&two_streams()).unwrap();
     let ports = |shard: usize| -> Option<Vec<u16>> {
         let state = plane.shards[shard].lock();
-        Some(state.route(7)?.members.iter().map(SocketAddrV4::port).collect())
+        Some(state.route(7)?.members.iter().map(SocketAddr::port).collect())
     };
     assert_eq!(
         [ports(0), ports(1), ports(2)],
