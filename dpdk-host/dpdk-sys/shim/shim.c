@@ -2,10 +2,14 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -242,6 +246,13 @@ int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16
 	return code;
 }
 
+int shim_port_restart(uint16_t port)
+{
+	int code = rte_eth_dev_stop(port);
+
+	return code != 0 ? code : rte_eth_dev_start(port);
+}
+
 int shim_port_close(uint16_t port)
 {
 	int code = rte_eth_dev_stop(port);
@@ -378,4 +389,46 @@ int shim_launch(unsigned int lcore, int (*work)(void *), void *argument)
 int shim_wait(unsigned int lcore)
 {
 	return rte_eal_wait_lcore(lcore);
+}
+
+/* EAL's interrupt thread goes through the gate only while no burst is under way. An alarm of that thread holds it up, takes the
+ * lock that bursts share, and sets itself again: what else the thread has to do it does until then. So the lock is taken in one
+ * call and released in the next, both in that thread. */
+#define GATE_INTERVAL_US 5000
+
+static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static atomic_int gate_is_shut;
+
+static void gate_turn(void *is_locked)
+{
+	if (is_locked != NULL)
+		pthread_rwlock_unlock(&gate);
+	atomic_store(&gate_is_shut, 1);
+	do {
+		usleep(GATE_INTERVAL_US);
+	} while (rte_eal_alarm_set(1, gate_turn, &gate) != 0);
+	pthread_rwlock_wrlock(&gate);
+}
+
+int shim_gate_start(void)
+{
+	int code = rte_eal_alarm_set(1, gate_turn, NULL);
+	int waited;
+
+	for (waited = 0; code == 0 && !atomic_load(&gate_is_shut); waited++) {
+		if (waited == 50000)
+			return -ETIMEDOUT;
+		usleep(100);
+	}
+	return code;
+}
+
+void shim_gate_enter(void)
+{
+	pthread_rwlock_rdlock(&gate);
+}
+
+void shim_gate_leave(void)
+{
+	pthread_rwlock_unlock(&gate);
 }
