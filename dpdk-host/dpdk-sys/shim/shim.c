@@ -393,21 +393,48 @@ int shim_wait(unsigned int lcore)
 
 /* EAL's interrupt thread goes through the gate only while no burst is under way. An alarm of that thread holds it up, takes the
  * lock that bursts share, and sets itself again: what else the thread has to do it does until then. So the lock is taken in one
- * call and released in the next, both in that thread. */
-#define GATE_INTERVAL_US 5000
+ * call and released in the next, both in that thread. To be connected takes many turns, so that they come faster while somebody
+ * is not. */
+#define GATE_US 5000
+#define GATE_DOWN_US 1000
 
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static atomic_int gate_is_shut;
+/* A bit for each port. */
+static atomic_uint gate_ports;
+
+static unsigned int gate_pause(void)
+{
+	unsigned int ports = atomic_load(&gate_ports);
+	uint16_t port;
+
+	for (port = 0; ports >> port != 0; port++)
+		if ((ports >> port & 1) != 0 && shim_port_link(port) != 1)
+			return GATE_DOWN_US;
+	return GATE_US;
+}
 
 static void gate_turn(void *is_locked)
 {
-	if (is_locked != NULL)
+	unsigned int pause = GATE_DOWN_US;
+
+	if (is_locked != NULL) {
+		pause = gate_pause();
 		pthread_rwlock_unlock(&gate);
+	}
 	atomic_store(&gate_is_shut, 1);
 	do {
-		usleep(GATE_INTERVAL_US);
+		usleep(pause);
 	} while (rte_eal_alarm_set(1, gate_turn, &gate) != 0);
 	pthread_rwlock_wrlock(&gate);
+}
+
+void shim_gate_watch(uint16_t port, int is_watched)
+{
+	if (is_watched)
+		atomic_fetch_or(&gate_ports, 1u << port);
+	else
+		atomic_fetch_and(&gate_ports, ~(1u << port));
 }
 
 int shim_gate_start(void)

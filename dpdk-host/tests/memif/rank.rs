@@ -156,14 +156,15 @@ impl Wire {
     fn connect(&mut self) {
         let deadline = Instant::now() + LIMIT;
         self.aggregator = None;
+        let mut tried = Instant::now();
         while !self.port.is_up() {
             assert!(Instant::now() < deadline, "no link");
+            thread::sleep(Duration::from_millis(10));
             // One that has not found its server does not look again.
-            thread::sleep(Duration::from_millis(100));
-            if !self.port.is_up() {
+            if tried.elapsed() > Duration::from_secs(1) {
+                tried = Instant::now();
                 let _ = self.port.restart(&mut self.queues);
             }
-            thread::sleep(Duration::from_millis(200));
         }
         let mut asked = None;
         while self.aggregator.is_none() {
