@@ -2,10 +2,14 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -252,6 +256,13 @@ int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16
 	return code;
 }
 
+int shim_port_restart(uint16_t port)
+{
+	int code = rte_eth_dev_stop(port);
+
+	return code != 0 ? code : rte_eth_dev_start(port);
+}
+
 int shim_port_close(uint16_t port)
 {
 	int code = rte_eth_dev_stop(port);
@@ -388,4 +399,73 @@ int shim_launch(unsigned int lcore, int (*work)(void *), void *argument)
 int shim_wait(unsigned int lcore)
 {
 	return rte_eal_wait_lcore(lcore);
+}
+
+/* EAL's interrupt thread goes through the gate only while no burst is under way. An alarm of that thread holds it up, takes the
+ * lock that bursts share, and sets itself again: what else the thread has to do it does until then. So the lock is taken in one
+ * call and released in the next, both in that thread. To be connected takes many turns, so that they come faster while somebody
+ * is not. */
+#define GATE_US 5000
+#define GATE_DOWN_US 1000
+
+static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static atomic_int gate_is_shut;
+/* A bit for each port. */
+static atomic_uint gate_ports;
+
+static unsigned int gate_pause(void)
+{
+	unsigned int ports = atomic_load(&gate_ports);
+	uint16_t port;
+
+	for (port = 0; ports >> port != 0; port++)
+		if ((ports >> port & 1) != 0 && shim_port_link(port) != 1)
+			return GATE_DOWN_US;
+	return GATE_US;
+}
+
+static void gate_turn(void *is_locked)
+{
+	unsigned int pause = GATE_DOWN_US;
+
+	if (is_locked != NULL) {
+		pause = gate_pause();
+		pthread_rwlock_unlock(&gate);
+	}
+	atomic_store(&gate_is_shut, 1);
+	do {
+		usleep(pause);
+	} while (rte_eal_alarm_set(1, gate_turn, &gate) != 0);
+	pthread_rwlock_wrlock(&gate);
+}
+
+void shim_gate_watch(uint16_t port, int is_watched)
+{
+	if (is_watched)
+		atomic_fetch_or(&gate_ports, 1u << port);
+	else
+		atomic_fetch_and(&gate_ports, ~(1u << port));
+}
+
+int shim_gate_start(void)
+{
+	int code = rte_eal_alarm_set(1, gate_turn, NULL);
+	int waited;
+
+	for (waited = 0; code == 0 && !atomic_load(&gate_is_shut); waited++) {
+		if (waited == 50000)
+			return -ETIMEDOUT;
+		usleep(100);
+	}
+	return code;
+}
+
+void shim_gate_enter(void)
+{
+	pthread_rwlock_rdlock(&gate);
+}
+
+void shim_gate_leave(void)
+{
+	pthread_rwlock_unlock(&gate);
 }

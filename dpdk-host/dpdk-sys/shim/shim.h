@@ -75,6 +75,7 @@ int shim_port_next(uint16_t from);
 int shim_port_name(uint16_t port, char *name, size_t room);
 int shim_port_info(uint16_t port, struct shim_port_info *info);
 int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings);
+int shim_port_restart(uint16_t port);
 int shim_port_close(uint16_t port);
 int shim_port_stats(uint16_t port, struct shim_port_stats *stats);
 uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
@@ -95,5 +96,10 @@ int shim_lcore_next(int from);
 int shim_lcore_node(unsigned int lcore);
 int shim_launch(unsigned int lcore, int (*work)(void *), void *argument);
 int shim_wait(unsigned int lcore);
+
+int shim_gate_start(void);
+void shim_gate_watch(uint16_t port, int is_watched);
+void shim_gate_enter(void);
+void shim_gate_leave(void);
 
 #endif

@@ -144,6 +144,8 @@ unsafe extern "C" {
     pub fn shim_port_info(port: u16, info: *mut PortInfo) -> c_int;
     /// Configures and starts a port. `rings` are then the frames that its queues hold, receiving and sending.
     pub fn shim_port_start(port: u16, config: *const PortConfig, rings: *mut u16) -> c_int;
+    /// Stops a port and starts it again.
+    pub fn shim_port_restart(port: u16) -> c_int;
     /// Stops a port for good.
     pub fn shim_port_close(port: u16) -> c_int;
     /// What a port has counted.
@@ -190,4 +192,13 @@ unsafe extern "C" {
     ) -> c_int;
     /// Waits until a core has done its work; returns what that returned.
     pub fn shim_wait(lcore: c_uint) -> c_int;
+
+    /// From now on EAL's interrupt thread does nothing while somebody is inside the gate. Once in a process.
+    pub fn shim_gate_start() -> c_int;
+    /// Whether a port, of a number below 32, is one that goes through the gate. Not while it starts or stops.
+    pub fn shim_gate_watch(port: u16, is_watched: c_int);
+    /// Enters the gate; not twice by the same thread.
+    pub fn shim_gate_enter();
+    /// Leaves it, in the thread that has entered.
+    pub fn shim_gate_leave();
 }

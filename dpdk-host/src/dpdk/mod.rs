@@ -8,6 +8,7 @@ mod burst;
 mod device;
 mod eal;
 mod error;
+mod gate;
 mod lcore;
 mod mbuf;
 mod pool;
