@@ -79,6 +79,9 @@ pub(crate) struct AllReduce {
     /// The VLAN that frames are in [default: none].
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
     vlan: Option<u16>,
+    /// Queues of the port at most [default: one for each stream, with net_memif one]. Both ends of net_memif must have as many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    queues: Option<u16>,
     /// Bytes of the largest IP packet [default: what the port says].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(576..=16000))]
     mtu: Option<u16>,
@@ -86,7 +89,7 @@ pub(crate) struct AllReduce {
     #[arg(long, value_enum, default_value = "yield")]
     idle: Idle,
     /// Through sockets of the kernel instead, to compare.
-    #[arg(long, conflicts_with_all = ["address", "port", "gateway", "vlan", "mtu", "eal"])]
+    #[arg(long, conflicts_with_all = ["address", "port", "gateway", "vlan", "queues", "mtu", "eal"])]
     kernel: bool,
     /// DPDK's own arguments, as `dpdk-testpmd` takes them.
     #[arg(last = true, value_name = "EAL")]
@@ -119,6 +122,7 @@ impl AllReduce {
             prefix: self.prefix.unwrap_or(usual.prefix),
             gateway: self.gateway,
             vlan: self.vlan,
+            queues: self.queues,
             mtu: self.mtu,
             // An Ethernet header with a tag is in front.
             mbuf_room: usual.mbuf_room.max(self.mtu.unwrap_or(0) + 18),

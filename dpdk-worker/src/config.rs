@@ -22,6 +22,8 @@ pub struct PortConfig {
     pub vlan: Option<u16>,
     /// Bytes of the largest IP packet; left out: what the port says. Virtual devices say 1500 and may carry more.
     pub mtu: Option<u16>,
+    /// Queues of the port at most; left out: one for each stream, with net_memif one. Both ends of net_memif must have as many.
+    pub queues: Option<u16>,
     /// Frames that each queue holds, receiving and sending.
     pub ring: u16,
     /// Mbufs for frames.
@@ -43,6 +45,7 @@ impl PortConfig {
             gateway: None,
             vlan: None,
             mtu: None,
+            queues: None,
             ring: 1024,
             mbufs: 8191,
             mbuf_room: 2048,

@@ -29,6 +29,7 @@ mod frames;
 mod inbox;
 mod link;
 mod port;
+mod queues;
 mod transport;
 
 pub use config::PortConfig;

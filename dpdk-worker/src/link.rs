@@ -65,8 +65,8 @@ impl StreamLink {
         if self.came.is_empty() {
             self.taken.inboxes[self.stream].take(&mut self.came);
             let room = BURST - self.came.len();
-            let mut queue = self.taken.running.queue(self.stream);
-            queue.receive(room, &mut self.came);
+            let queues = &self.taken.running.queues;
+            queues.receive(self.stream, room, &mut self.came);
         }
         !self.came.is_empty()
     }
@@ -143,7 +143,7 @@ impl Link for StreamLink {
         self.last = None;
         let mut full = None;
         while !self.out.is_empty() {
-            let sent = self.taken.running.queue(self.stream).send(&mut self.out);
+            let sent = self.taken.running.queues.send(self.stream, &mut self.out);
             self.counts.sent += sent as u64;
             if sent > 0 {
                 full = None;
@@ -163,7 +163,7 @@ impl Link for StreamLink {
 
     fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
         attach(&self.taken.running.pool);
-        self.taken.running.ask(self.stream);
+        self.taken.running.look_round(self.stream);
         self.poll();
         let Self {
             taken, came, stream, ..
@@ -190,7 +190,7 @@ impl Link for StreamLink {
         let began = Instant::now();
         let mut polls = 0_u32;
         while !self.poll() && began.elapsed() < limit {
-            self.taken.running.ask(self.stream);
+            self.taken.running.look_round(self.stream);
             polls = polls.saturating_add(1);
             self.taken.running.idle.wait(polls);
         }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use agg_host::frame::{End, Framing, Mac};
 use dpdk_host::discovery::{self, Heard};
-use dpdk_host::dpdk::{BURST, Burst, Mbuf, Pool, Port, Queue, attach};
+use dpdk_host::dpdk::{BURST, Burst, Mbuf, Pool, attach};
 use dpdk_host::{Hop, Idle, Neighbours};
 
 use crate::PortError;
 use crate::frames::{Content, content};
 use crate::inbox::Inbox;
+use crate::queues::Queues;
 
 /// The number of the one port.
 const PORT: usize = 0;
@@ -35,18 +36,15 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) framing: Framing,
     pub(crate) checksums: bool,
-    /// Frames that a receive queue holds.
-    pub(crate) ring: u16,
     pub(crate) idle: Idle,
     pub(crate) pool: Pool,
-    queues: Vec<Mutex<Queue>>,
+    pub(crate) queues: Queues,
     neighbours: Mutex<Neighbours>,
     clock: Instant,
     /// When it is looked next whether neighbours are to be asked for, in ns.
     ask: AtomicU64,
     /// A communicator has it.
     taken: AtomicBool,
-    _port: Port,
 }
 
 /// What there is to know of a port before it runs.
@@ -64,33 +62,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Running {
-    pub(crate) fn new(
-        about: Description,
-        pool: Pool,
-        neighbours: Neighbours,
-        (port, queues): (Port, Vec<Queue>),
-    ) -> Self {
+    pub(crate) fn new(about: Description, pool: Pool, neighbours: Neighbours, queues: Queues) -> Self {
         Self {
             device: about.device,
             mac: about.mac,
             address: about.address,
             framing: about.framing,
             checksums: about.checksums,
-            ring: port.receive_ring(),
             idle: about.idle,
             pool,
-            queues: queues.into_iter().map(Mutex::new).collect(),
+            queues,
             neighbours: Mutex::new(neighbours),
             clock: Instant::now(),
             ask: AtomicU64::new(0),
             taken: AtomicBool::new(false),
-            _port: port,
         }
-    }
-
-    /// The queue of a stream. A port may have fewer than there are streams.
-    pub(crate) fn queue(&self, stream: usize) -> MutexGuard<'_, Queue> {
-        lock(&self.queues[stream % self.queues.len()])
     }
 
     /// What is known of others, for another thread.
@@ -111,8 +97,8 @@ impl Running {
         self.clock.elapsed().as_nanos() as u64
     }
 
-    /// Asks for neighbours, if it is time.
-    pub(crate) fn ask(&self, stream: usize) {
+    /// Asks for neighbours and looks for a lost peer, if it is time.
+    pub(crate) fn look_round(&self, stream: usize) {
         let now = self.now();
         let due = self.ask.load(Ordering::Relaxed);
         let next = now + ASK.as_nanos() as u64;
@@ -125,6 +111,7 @@ impl Running {
         if !is_ours {
             return;
         }
+        self.queues.look_for_peer();
         let due = lock(&self.neighbours).due(now);
         for who in due {
             let question = discovery::ask(self.ours(), who, self.framing.vlan());
@@ -173,7 +160,7 @@ impl Running {
         mbuf.bytes_mut().copy_from_slice(frame);
         let mut burst = Burst::default();
         if burst.push(mbuf).is_ok() {
-            self.queue(stream).send(&mut burst);
+            self.queues.send(stream, &mut burst);
         }
     }
 }
@@ -254,8 +241,8 @@ impl Taken {
         attach(&self.running.pool);
         let mut came = Burst::default();
         for stream in 0..self.running.queues.len() {
-            self.running.ask(stream);
-            self.running.queue(stream).receive(BURST, &mut came);
+            self.running.look_round(stream);
+            self.running.queues.receive(stream, BURST, &mut came);
             for mbuf in came.drain() {
                 self.sort(mbuf, stream);
             }

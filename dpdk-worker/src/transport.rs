@@ -12,6 +12,7 @@ use dpdk_host::dpdk::{self, Device, DpdkError, Eal, Pool, PortInfo};
 
 use crate::link::StreamLink;
 use crate::port::{Description, Running, Taken};
+use crate::queues::Queues;
 use crate::{PortConfig, PortError};
 
 /// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
@@ -105,6 +106,17 @@ impl Dpdk {
         }
     }
 
+    /// A queue of net_memif that the peer does not have is taken for its first one: so it has one, unless the user says more.
+    fn queues(&self, streams: u16) -> u16 {
+        let usual = if self.info.driver == "net_memif" {
+            1
+        } else {
+            streams
+        };
+        let wanted = self.config.queues.unwrap_or(usual);
+        wanted.min(streams).min(self.info.max_queues).max(1)
+    }
+
     fn start_port(&self, device: Device, streams: u16) -> Result<Running, PortError> {
         let about = Description {
             device: device.name().to_owned(),
@@ -115,7 +127,7 @@ impl Dpdk {
             idle: self.config.idle,
         };
         let port = dpdk::PortConfig {
-            queues: streams.min(self.info.max_queues).max(1),
+            queues: self.queues(streams),
             receive_ring: self.config.ring,
             send_ring: self.config.ring,
             // A virtual device refuses it, and carries it unasked.
@@ -124,7 +136,8 @@ impl Dpdk {
         };
         let started = dpdk::Port::start(device, &self.pool, &port)?;
         let neighbours = Neighbours::new(self.config.network());
-        Ok(Running::new(about, self.pool.clone(), neighbours, started))
+        let queues = Queues::new(&self.info.driver, started);
+        Ok(Running::new(about, self.pool.clone(), neighbours, queues))
     }
 }
 
@@ -167,7 +180,7 @@ impl Ports for PolledPorts {
     }
 
     fn receive_buffer(&self) -> u64 {
-        u64::from(self.0.running.ring) * agg_control::receive_buffer_cost(SMALL_CHUNK)
+        u64::from(self.0.running.queues.ring()) * agg_control::receive_buffer_cost(SMALL_CHUNK)
     }
 
     fn link(&self, stream: usize, _: usize) -> Box<dyn Link> {
