@@ -46,6 +46,11 @@ impl Process {
         self.wait(LIMIT)
     }
 
+    /// Ends what it reads on its standard input, a pipe.
+    pub fn close_input(&mut self) {
+        drop(self.0.stdin.take());
+    }
+
     /// How it ends, which it does within this time.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;
