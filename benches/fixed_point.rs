@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use agg_core::fixed_point::{Divide, Scale, dequantize, quantize};
+use agg_core::fixed_point::{Meaning, Scale, dequantize, quantize};
 use agg_core::{Exponent, Width};
 use benches::cpu_time::{self, CpuTime};
 use benches::isa::{Isa, Work};
@@ -50,7 +50,7 @@ impl<const N: usize> Work for Dequantize<'_, N> {
             dequantize(
                 black_box(wire),
                 Some(black_box(&self.0.scale)),
-                Divide::Sum,
+                Meaning::Sum,
                 black_box(floats),
             );
         }

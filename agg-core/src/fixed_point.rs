@@ -5,7 +5,7 @@
 //! `i32`, rounded to nearest with ties to even, and summed exactly. Only workers run this module; an aggregator
 //! sees integers and takes maxima of exponents.
 
-use crate::Width;
+use crate::{Float, Width};
 
 /// A power of two above every magnitude of a block: `|x| < 2^e`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -17,12 +17,14 @@ impl Exponent {
 
     /// The exponent of the largest *finite* magnitude in `block`; NaN and infinities are flagged, not scaled.
     #[inline(always)]
-    pub fn of(block: &[f32]) -> Self {
+    pub fn of<F: Float>(block: &[F]) -> Self {
         let mut largest = 0_i32;
-        for value in block {
-            let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
-            largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
-        }
+        F::read(block, |_, piece| {
+            for value in piece {
+                let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
+                largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
+            }
+        });
         if largest == 0 {
             return Self::NONE;
         }
@@ -126,105 +128,120 @@ fn halves(power: i32) -> [f32; 2] {
 }
 
 /// Writes `block` scaled to integers, little-endian, and returns whether any value was NaN or infinite. Lanes past
-/// the block's end are zero. Narrow values lie in planes: with two a lane, the second half of the block lies above the
+/// the block's end are zero. Narrow values lie in planes: with two a lane, the second half of a chunk's values lies above the
 /// first (R-NUM-7).
 #[inline(always)]
-pub fn quantize(block: &[f32], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
+pub fn quantize<F: Float>(block: &[F], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
     let Some(scale) = scale.copied() else {
         lanes.fill([0; 4]);
         return has_nonfinite(block);
     };
-    // A copy of the scale: the values written could not be told from the fields of a reference.
-    match scale.width {
-        Width::Bits32 => {
-            let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
-            padding.fill([0; 4]);
-            let mut largest = 0_i32;
-            for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
-                *lane = scale.quantize_one(*value).to_le_bytes();
-            }
-            largest >= INFINITY_BITS
-        }
-        Width::Bits16 => pack::<16>(block, scale, lanes),
-        Width::Bits8 => pack::<8>(block, scale, lanes),
-    }
-}
-
-fn has_nonfinite(block: &[f32]) -> bool {
-    let magnitudes = block.iter().map(|value| value.to_bits() as i32 & MAGNITUDE_BITS);
-    magnitudes.fold(0, i32::max) >= INFINITY_BITS
-}
-
-/// Adds the planes of narrow values: a sum of sums, so that adding lanes adds each of them.
-#[inline(always)]
-fn pack<const BITS: u32>(block: &[f32], scale: Scale, lanes: &mut [[u8; 4]]) -> bool {
+    let filled = block.len().min(lanes.len());
+    lanes[filled..].fill([0; 4]);
     let mut largest = 0_i32;
-    lanes.fill([0; 4]);
     for (plane, values) in block.chunks(lanes.len().max(1)).enumerate() {
-        let shift = BITS * plane as u32;
-        for (lane, value) in lanes.iter_mut().zip(values) {
-            largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
-            let above = scale.quantize_one(*value) << shift;
-            *lane = i32::from_le_bytes(*lane).wrapping_add(above).to_le_bytes();
-        }
+        F::read(values, |at, piece| {
+            let lanes = &mut lanes[at..];
+            largest = largest.max(if plane == 0 {
+                write_lowest(piece, scale, lanes)
+            } else {
+                add_above(piece, scale, scale.width.bits() * plane as u32, lanes)
+            });
+        });
     }
     largest >= INFINITY_BITS
 }
 
-/// How summed integers become floats: for a sum, or an average, of how many workers.
+fn has_nonfinite<F: Float>(block: &[F]) -> bool {
+    let mut largest = 0_i32;
+    F::read(block, |_, piece| {
+        let magnitudes = piece.iter().map(|value| value.to_bits() as i32 & MAGNITUDE_BITS);
+        largest = magnitudes.fold(largest, i32::max);
+    });
+    largest >= INFINITY_BITS
+}
+
+/// The lowest plane, or the only one. Returns the bits of the largest magnitude. The scale is a copy: the values written could
+/// not be told from the fields of a reference.
+#[inline(always)]
+fn write_lowest(values: &[f32], scale: Scale, lanes: &mut [[u8; 4]]) -> i32 {
+    let mut largest = 0_i32;
+    for (lane, value) in lanes.iter_mut().zip(values) {
+        largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
+        *lane = scale.quantize_one(*value).to_le_bytes();
+    }
+    largest
+}
+
+/// A plane above: added, so that lanes of several members add up in each of their planes.
+#[inline(always)]
+fn add_above(values: &[f32], scale: Scale, shift: u32, lanes: &mut [[u8; 4]]) -> i32 {
+    let mut largest = 0_i32;
+    for (lane, value) in lanes.iter_mut().zip(values) {
+        largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
+        let above = scale.quantize_one(*value) << shift;
+        *lane = i32::from_le_bytes(*lane).wrapping_add(above).to_le_bytes();
+    }
+    largest
+}
+
+/// What summed integers become.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Divide {
-    /// They stay a sum.
+pub enum Meaning {
+    /// Sums.
     Sum,
-    /// They are divided by so many, at least 1: rounded once, as the `f64` in between is.
+    /// Sums of some as an estimate of the sum of all: times their number over that of those (R-QUORUM-4).
+    Estimate(f32),
+    /// Averages of so many, at least 1: in `f64`, and rounded to `f32` once (R-NUM-9).
     Average(u32),
 }
 
 /// Writes summed integers back as floats; zeros where there is no scale.
 #[inline(always)]
-pub fn dequantize(sums: &[i32], scale: Option<&Scale>, divide: Divide, block: &mut [f32]) {
+pub fn dequantize<F: Float>(sums: &[i32], scale: Option<&Scale>, meaning: Meaning, block: &mut [F]) {
     let Some(scale) = scale.copied() else {
-        block.fill(0.0);
+        F::write(block, |_, piece| piece.fill(0.0));
         return;
     };
-    match divide {
-        Divide::Sum => {
+    match meaning {
+        Meaning::Sum => {
             let [first, second] = scale.down;
             unpack(sums, scale.width, block, |sum| sum as f32 * first * second);
         }
-        Divide::Average(of) => {
+        Meaning::Estimate(factor) => {
+            let [first, second] = scale.down;
+            unpack(sums, scale.width, block, |sum| {
+                sum as f32 * first * second * factor
+            });
+        }
+        Meaning::Average(of) => {
             let factor = f64::from(scale.down[0]) * f64::from(scale.down[1]) / f64::from(of);
             unpack(sums, scale.width, block, |sum| (f64::from(sum) * factor) as f32);
         }
     }
 }
 
-#[inline(always)]
-fn unpack(sums: &[i32], width: Width, block: &mut [f32], value_of: impl Fn(i32) -> f32) {
-    match width {
-        Width::Bits32 => {
-            for (value, sum) in block.iter_mut().zip(sums) {
-                *value = value_of(*sum);
-            }
-        }
-        Width::Bits16 => unpack_planes::<16>(sums, block, value_of),
-        Width::Bits8 => unpack_planes::<8>(sums, block, value_of),
-    }
-}
-
-/// A lane is `v0 + v1·2^BITS + …` with signed values. With half of `2^BITS` added to each value below one, none of those is
+/// A lane is `v0 + v1·2^width + …` with signed values. With half of `2^width` added to each value below one, none of those is
 /// negative, and none borrows from it: its bits are what it is.
 #[inline(always)]
-fn unpack_planes<const BITS: u32>(sums: &[i32], block: &mut [f32], value_of: impl Fn(i32) -> f32) {
-    let mut halves = 0_i32;
+fn unpack<F: Float>(sums: &[i32], width: Width, block: &mut [F], value_of: impl Fn(i32) -> f32) {
+    let (bits, mut halves) = (width.bits(), 0_i32);
     for (plane, values) in block.chunks_mut(sums.len().max(1)).enumerate() {
-        let shift = BITS * plane as u32;
-        for (value, lane) in values.iter_mut().zip(sums) {
-            let above = lane.wrapping_add(halves) >> shift;
-            *value = value_of(above << (32 - BITS) >> (32 - BITS));
-        }
-        halves = halves.wrapping_add(1 << (BITS - 1) << shift);
+        let shift = bits * plane as u32;
+        F::write(values, |at, piece| {
+            let sums = piece.iter_mut().zip(&sums[at..]);
+            if bits == 32 {
+                for (value, sum) in sums {
+                    *value = value_of(*sum);
+                }
+            } else {
+                for (value, lane) in sums {
+                    let above = lane.wrapping_add(halves) >> shift;
+                    *value = value_of(above << (32 - bits) >> (32 - bits));
+                }
+            }
+        });
+        halves = halves.wrapping_add(1_i32.wrapping_shl(bits - 1 + shift));
     }
 }
 
@@ -255,7 +272,7 @@ mod tests {
         assert!(!quantize(values, scale.as_ref(), &mut lanes));
         let mut back = [0.0; 4];
         let sums = lanes.map(i32::from_le_bytes);
-        dequantize(&sums, scale.as_ref(), Divide::Sum, &mut back);
+        dequantize(&sums, scale.as_ref(), Meaning::Sum, &mut back);
         back
     }
 

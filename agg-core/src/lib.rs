@@ -15,6 +15,7 @@
 pub mod aggregator;
 pub mod counters;
 pub mod fixed_point;
+pub mod float;
 pub mod job;
 mod key_hash;
 pub mod kind;
@@ -33,6 +34,7 @@ pub mod worker;
 pub use aggregator::{Aggregator, Verdict};
 pub use counters::{Counter, Counters};
 pub use fixed_point::Exponent;
+pub use float::Float;
 pub use job::{Abort, AbortCause, AdmitError, Endpoint, Job, JobConfig, Lanes, Member, Parent};
 pub use kind::{ElementType, OpKind, ReduceOp, Reduction, Width};
 pub use member_set::MemberSet;

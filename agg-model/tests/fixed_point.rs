@@ -2,7 +2,7 @@
 
 mod common;
 
-use agg_core::fixed_point::{Divide, Scale, dequantize, quantize};
+use agg_core::fixed_point::{Meaning, Scale, dequantize, quantize};
 use agg_core::{Exponent, Width};
 use agg_model::ModelSum;
 use proptest::collection::vec;
@@ -42,7 +42,7 @@ fn core_quantize(block: &[f32], exponent: Option<i16>, workers: u32) -> (Vec<i32
 fn core_dequantize(sums: &[i32], exponent: Option<i16>, workers: u32) -> Vec<f32> {
     let mut block = vec![f32::NAN; sums.len()];
     let scale = Scale::new(wire(exponent), workers, Width::Bits32);
-    dequantize(sums, scale.as_ref(), Divide::Sum, &mut block);
+    dequantize(sums, scale.as_ref(), Meaning::Sum, &mut block);
     block
 }
 

@@ -178,25 +178,44 @@ impl Communicator {
     }
 
     /// [`Communicator::all_reduce_with_feedback`] in the background.
-    pub fn submit_with_feedback(
+    pub fn submit_with_feedback<B: Buffer<Element = f32>>(
         &mut self,
-        values: Vec<f32>,
+        values: B,
         feedback: Feedback,
-    ) -> Pending<(Vec<f32>, Feedback, Contribution)> {
+    ) -> Pending<(B, Feedback, Contribution)> {
         self.submit_feedback_with(values, feedback, ReduceOptions::default())
     }
 
     /// [`Communicator::all_reduce_feedback_with`] in the background.
-    pub fn submit_feedback_with(
+    pub fn submit_feedback_with<B: Buffer<Element = f32>>(
         &mut self,
-        mut values: Vec<f32>,
+        mut values: B,
         mut feedback: Feedback,
         options: ReduceOptions,
-    ) -> Pending<(Vec<f32>, Feedback, Contribution)> {
+    ) -> Pending<(B, Feedback, Contribution)> {
         self.in_background(move |shared, turn| {
-            let contribution = shared.reduce_with_feedback(turn, &mut values, &mut feedback, options)?;
+            let contribution =
+                shared.reduce_with_feedback(turn, values.elements(), &mut feedback, options)?;
             Ok((values, feedback, contribution))
         })
+    }
+
+    /// [`Communicator::barrier`] in the background.
+    pub fn submit_barrier(&mut self) -> Pending<()> {
+        self.in_background(|shared, turn| shared.barrier(turn))
+    }
+
+    /// [`Communicator::broadcast`] in the background.
+    ///
+    /// # Errors
+    /// [`Error::Root`] where there is no such rank; nothing is submitted then.
+    pub fn submit_broadcast<B: Buffer>(&mut self, root: u32, mut buffer: B) -> Result<Pending<B>, Error> {
+        self.check_root(root)?;
+        let is_root = root == self.shared.config.rank;
+        Ok(self.in_background(move |shared, turn| {
+            copy_from_root(shared, turn, buffer.elements(), is_root)?;
+            Ok(buffer)
+        }))
     }
 
     /// Runs an operation in its turn, on the thread for submitted ones.
@@ -239,19 +258,21 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::all_reduce`]; and [`Error::Root`] where there is no such rank.
     pub fn broadcast<E: Element>(&mut self, root: u32, values: &mut [E]) -> Result<(), Error> {
+        self.check_root(root)?;
+        let turn = self.shared.turns.wait(self.shared.turns.take());
+        copy_from_root(&self.shared, turn, values, root == self.shared.config.rank)
+    }
+
+    fn check_root(&self, root: u32) -> Result<(), Error> {
         let ranks = self.shared.ranks();
-        if !ranks.contains(&root) {
-            return Err(Error::Root {
-                root,
-                world: self.shared.config.world.clone(),
-                ranks,
-            });
+        if ranks.contains(&root) {
+            return Ok(());
         }
-        let words: &mut [i32] = bytemuck::cast_slice_mut(values);
-        if root != self.shared.config.rank {
-            words.fill(0);
-        }
-        self.all_reduce(words)
+        Err(Error::Root {
+            root,
+            world: self.shared.config.world.clone(),
+            ranks,
+        })
     }
 
     /// What was done so far. Waits for an operation that is under way.
@@ -274,6 +295,29 @@ impl Communicator {
         self.shared.leave(self.shared.config.linger);
         Ok(())
     }
+}
+
+/// The sum by which a broadcast is made: of the root's bits and zeros.
+fn copy_from_root<E: Element>(
+    shared: &Shared,
+    turn: Ticket<'_>,
+    values: &mut [E],
+    is_root: bool,
+) -> Result<(), Error> {
+    if !is_root {
+        values.fill(E::zeroed());
+    }
+    let sum = ReduceOptions::default();
+    if let Ok(words) = bytemuck::try_cast_slice_mut::<E, i32>(values) {
+        return shared.reduce(turn, words, sum);
+    }
+    // 16-bit elements that do not fill words.
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+    let mut words = vec![0_i32; bytes.len().div_ceil(4)];
+    bytemuck::cast_slice_mut::<i32, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
+    shared.reduce(turn, &mut words, sum)?;
+    bytes.copy_from_slice(&bytemuck::cast_slice::<i32, u8>(&words)[..bytes.len()]);
+    Ok(())
 }
 
 impl Drop for Communicator {

@@ -33,10 +33,12 @@ pub enum Error {
         aggregator: SocketAddr,
         /// Why.
         failure: Box<Failure>,
+        /// The ranks that it is about: those that are missing, that were lost or that disagree. Empty where that is not known.
+        ranks: Box<[u32]>,
         /// The same in words, with ranks for the aggregator's members.
-        text: String,
+        text: Box<str>,
         /// What the control service says about it; empty, or text that begins with a separator.
-        detail: String,
+        detail: Box<str>,
     },
     /// The job was ended while no operation was under way.
     #[error("rank {rank} of '{world}': the job has ended: {reason}")]

@@ -61,6 +61,7 @@ impl Shared {
             Stopped::Failed(failure) => failure,
         };
         let text = place.members.describe(&failure);
+        let ranks = place.members.concerned(&failure);
         let detail = match failure {
             Failure::Aborted(_) => self
                 .why_aborted(&place)
@@ -84,8 +85,9 @@ impl Shared {
             rank: self.config.rank,
             aggregator: place.data_addr,
             failure: Box::new(failure),
-            text,
-            detail,
+            ranks: ranks.into(),
+            text: text.into(),
+            detail: detail.into(),
         }
     }
 

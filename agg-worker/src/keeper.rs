@@ -31,6 +31,7 @@ pub(crate) fn keep(shared: &Shared) {
     let mut keeper = Keeper {
         shared,
         misses: 0,
+        heard: Instant::now(),
         progress: 0,
         moves: 0,
     };
@@ -50,6 +51,8 @@ struct Keeper<'s> {
     shared: &'s Shared,
     /// Heartbeats without an answer, one after the other.
     misses: u32,
+    /// When the control service answered last.
+    heard: Instant,
     /// Results at the last move.
     progress: u64,
     /// Moves since then.
@@ -67,6 +70,9 @@ impl Keeper<'_> {
             return self.next_aggregator(&place, trouble, STOPPED.into());
         }
         let pulse = self.shared.heartbeat(&place);
+        if pulse.is_ok() {
+            self.heard = Instant::now();
+        }
         // A rank that leaves has all its results. That nobody knows the job any more is then as it should be, unless the
         // closing thread says otherwise.
         let is_leaving = self.shared.leaving.load(Ordering::Relaxed) && trouble.is_none();
@@ -100,11 +106,27 @@ impl Keeper<'_> {
                 self.misses += 1;
                 tracing::debug!(%error, "no answer to a heartbeat");
                 let is_lost = self.misses > 1 || trouble.is_some();
-                if !is_lost || is_leaving || self.shared.immovable.is_some() {
+                if !is_lost || is_leaving {
+                    return SOON.min(place.heartbeat);
+                }
+                if let Some(reason) = self.shared.immovable {
+                    self.end_if_lost(reason, error);
                     return SOON.min(place.heartbeat);
                 }
                 self.next_aggregator(&place, trouble, said(error))
             }
+        }
+    }
+
+    /// Ends a job that goes nowhere else, when the aggregator was silent for so long that it would have given this rank up.
+    fn end_if_lost(&self, reason: &str, error: ControlError) {
+        let silent = self.heard.elapsed();
+        if silent > self.shared.terms.lost_after {
+            self.shared.end(format!(
+                "the aggregator has not answered for {:.1} s ({}); {reason}",
+                silent.as_secs_f64(),
+                said(error)
+            ));
         }
     }
 

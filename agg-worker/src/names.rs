@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use agg_core::{Failure, MemberSet};
+use agg_core::{Abort, Failure, MemberSet};
 
 /// The ranks of each member of this rank's aggregator, by member number.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +12,24 @@ impl Members {
     /// A failure in words.
     pub(crate) fn describe(&self, failure: &Failure) -> String {
         failure.named(|set, f| self.write(set, f)).to_string()
+    }
+
+    /// The ranks that a failure is about, ascending; none where it does not say.
+    pub(crate) fn concerned(&self, failure: &Failure) -> Vec<u32> {
+        let members = match *failure {
+            Failure::MembersMissing { missing, .. } => missing.iter().collect(),
+            Failure::OperationDiffers { offender, .. } | Failure::ScaleDiffers { offender, .. } => {
+                vec![offender]
+            }
+            Failure::Aborted(Abort { member, .. }) => vec![member],
+            Failure::AggregatorSilent { .. } | Failure::OthersMissing { .. } | Failure::Excluded => {
+                Vec::new()
+            }
+        };
+        let ranks_of = |member: u8| self.0.get(usize::from(member)).into_iter().flatten();
+        let mut ranks: Vec<u32> = members.into_iter().flat_map(ranks_of).copied().collect();
+        ranks.sort_unstable();
+        ranks
     }
 
     /// `ranks 0, 2 and ranks 4 to 7 (behind another aggregator)`.
@@ -60,7 +78,7 @@ impl fmt::Display for Ranks<'_> {
 
 #[cfg(test)]
 mod tests {
-    use agg_core::{Abort, AbortCause};
+    use agg_core::AbortCause;
 
     use super::*;
 
@@ -74,6 +92,16 @@ mod tests {
             }))
         };
         assert_eq!(lost(1), "the job was aborted: rank 2 was lost");
+        let concerned = |member| {
+            members.concerned(&Failure::Aborted(Abort {
+                cause: AbortCause::LostMember,
+                member,
+            }))
+        };
+        assert_eq!(
+            [concerned(1), concerned(2), concerned(255)],
+            [vec![2], vec![4, 5, 6, 7], vec![]]
+        );
         assert_eq!(
             lost(2),
             "the job was aborted: ranks 4 to 7 (behind another aggregator) was lost"

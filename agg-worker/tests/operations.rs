@@ -1,6 +1,7 @@
 //! Every operation over real sockets: what each rank ends with, against what the elements say.
 
 use agg_worker::{Communicator, Config, Element, Error, Feedback, ReduceOp, ReduceOptions, Width};
+use half::{bf16, f16};
 use udp_host::{HostConfig, UdpHost};
 use udp_io::{FaultConfig, Probability};
 
@@ -140,6 +141,72 @@ fn narrow_sums_keep_the_stated_bound_and_are_the_same_bits_everywhere() {
                 );
             }
         }
+    }
+}
+
+/// The bounds of 16-bit floats: that of the sum, and half a unit in the last place of the type (11 or 8 bits).
+fn check_half<E: Element + PartialEq + Into<f64>>(name: &str, digits: i32, of: fn(f32) -> E) {
+    const RANKS: u32 = 3;
+    let value = |rank, index| of(float(rank, index));
+    for width in [Width::Bits32, Width::Bits16, Width::Bits8] {
+        for op in [ReduceOp::Sum, ReduceOp::Avg] {
+            let outcomes = world(&format!("{name}-{op}-{}", width.bits()), RANKS, |rank| {
+                reduced(rank, value, ReduceOptions::new(op).with_width(width))
+            });
+            assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));
+            let divisor = if op == ReduceOp::Avg {
+                f64::from(RANKS)
+            } else {
+                1.0
+            };
+            for (index, result) in outcomes[0].iter().enumerate() {
+                let exact = (0..RANKS).map(|rank| value(rank, index).into()).sum::<f64>() / divisor;
+                let unit = 2_f64.powi(4 - (width.bits() as i32 - 1) + 2);
+                let before = f64::from(RANKS) * unit / divisor;
+                let bound = before + 2_f64.powi(-digits) * 1.001 * (exact.abs() + before);
+                let error = ((*result).into() - exact).abs();
+                assert!(
+                    error <= bound,
+                    "{name}, {width:?}, {op}, element {index}: {error} above {bound}"
+                );
+            }
+        }
+    }
+    for op in [ReduceOp::Min, ReduceOp::Max] {
+        let outcomes = world(&format!("{name}-{op}"), RANKS, |rank| {
+            reduced(rank, value, ReduceOptions::new(op))
+        });
+        for outcome in outcomes {
+            for (index, result) in outcome.into_iter().enumerate() {
+                let values = (0..RANKS).map(|rank| value(rank, index).into());
+                let exact = if op == ReduceOp::Min {
+                    values.fold(f64::INFINITY, f64::min)
+                } else {
+                    values.fold(f64::NEG_INFINITY, f64::max)
+                };
+                assert_eq!(result.into(), exact, "{name}, {op}, element {index}");
+            }
+        }
+    }
+}
+
+#[test]
+fn floats_of_16_bits_keep_the_stated_bounds() {
+    check_half("f16", 11, f16::from_f32);
+    check_half("bf16", 8, bf16::from_f32);
+}
+
+#[test]
+fn floats_of_16_bits_are_broadcast_bit_for_bit() {
+    let bits = |rank: u32, index: usize| f16::from_bits((index as u16).wrapping_mul(257) ^ rank as u16);
+    for len in [1, 2, 1001] {
+        let outcomes = world("broadcast", 2, |rank| {
+            let mut values: Vec<_> = (0..len).map(|index| bits(rank.rank(), index)).collect();
+            rank.broadcast(1, &mut values).unwrap();
+            values.into_iter().map(f16::to_bits).collect::<Vec<_>>()
+        });
+        let root: Vec<_> = (0..len).map(|index| bits(1, index).to_bits()).collect();
+        assert_eq!(outcomes, [root.clone(), root]);
     }
 }
 

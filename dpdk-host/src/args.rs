@@ -1,6 +1,7 @@
 //! The command line of `dpdk-host serve`.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use agg_host::{HostArgs, until_stopped};
 use clap::Args;
@@ -28,6 +29,12 @@ pub struct ServeArgs {
     /// The VLAN that frames are sent and received in [default: frames have no tags].
     #[arg(long, value_name = "ID")]
     pub vlan: Option<u16>,
+    /// Bytes of the largest IP packet [default: what the port says; virtual devices may carry more].
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u16>,
+    /// Room of an mbuf, in bytes; longer frames come in several where the port can [default: 2048].
+    #[arg(long, value_name = "BYTES")]
+    pub mbuf_room: Option<u16>,
     /// What the cores do while no frames come [default: yield].
     #[arg(long, value_enum)]
     pub idle: Option<Idle>,
@@ -73,9 +80,41 @@ impl ServeArgs {
         config.prefix = self.prefix.or(config.prefix);
         config.gateway = self.gateway.or(config.gateway);
         config.vlan = self.vlan.or(config.vlan);
+        config.mtu = self.mtu.or(config.mtu);
+        config.mbuf_room = self.mbuf_room.unwrap_or(config.mbuf_room);
         config.idle = self.idle.unwrap_or(config.idle);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         Ok(config)
+    }
+}
+
+/// What to look at.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// A TOML file with the settings of `serve`, which has DPDK's arguments.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// DPDK's own arguments, as `dpdk-testpmd` takes them.
+    #[arg(last = true, value_name = "EAL")]
+    pub eal: Vec<String>,
+}
+
+impl CheckArgs {
+    /// DPDK's arguments.
+    ///
+    /// # Errors
+    /// The file cannot be read, or cannot be served with.
+    pub fn eal(&self) -> Result<Vec<String>, HostError> {
+        if self.config.is_none() || !self.eal.is_empty() {
+            return Ok(self.eal.clone());
+        }
+        let file = HostArgs {
+            config: self.config.clone(),
+            ..HostArgs::default()
+        };
+        let config: HostConfig = file.file()?;
+        config.validate()?;
+        Ok(config.eal)
     }
 }
 

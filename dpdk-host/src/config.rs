@@ -38,7 +38,7 @@ pub struct HostConfig {
     pub send_ring: u16,
     /// Mbufs of each shard for frames; more than its queues hold.
     pub mbufs: u32,
-    /// Room of each, in bytes.
+    /// Room of each, in bytes. Longer frames come in several mbufs where the port can, and are copied into one.
     pub mbuf_room: u16,
     /// What the core does while no frames come.
     pub idle: Idle,
@@ -79,6 +79,9 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
+    /// Bytes of the longest frame: what DPDK can give an mbuf, with some room in front.
+    pub(crate) const LONGEST: u16 = 65_280;
+
     /// Checks what can be checked without DPDK.
     ///
     /// # Errors
@@ -113,11 +116,11 @@ impl HostConfig {
             "more than both rings of each port and 128 hold, to 4194303",
             (needed..1 << 22).contains(&self.mbufs),
         )?;
-        let room = 2048..=16384;
+        let room = 2048..=Self::LONGEST;
         in_range(
             "mbuf_room",
             self.mbuf_room.into(),
-            "2048 to 16384",
+            "2048 to 65280",
             room.contains(&self.mbuf_room),
         )?;
         let (prefix, most) = (
@@ -160,6 +163,11 @@ impl HostConfig {
         } else {
             Err(HostError::Address(addr))
         }
+    }
+
+    /// Mbufs of each shard for answers, where those that frames are received into are too small.
+    pub(crate) fn answers(&self) -> u32 {
+        u32::from(self.send_ring) * self.ports.len().max(1) as u32 + 512
     }
 
     fn prefix(&self) -> u8 {
@@ -211,6 +219,13 @@ mod tests {
             "gateway = fd00::1 and data_addr = 10.0.0.1:4601 are of different families: give a gateway of the data address's"
         );
         assert!(here("control_addr = '[::]:1'").contains("of the same family"));
+    }
+
+    #[test]
+    fn the_example_is_one() {
+        let config: HostConfig = toml::from_str(include_str!("../../packaging/dpdk.toml")).unwrap();
+        config.validate().unwrap();
+        assert!(!config.eal.is_empty() && config.control.metrics.is_some());
     }
 
     #[test]

@@ -35,8 +35,12 @@ counters! {
     Foreign = "frames_dropped_foreign",
     /// Frames dropped: of another VLAN, or of one where there should be none, or of none.
     OtherVlan = "frames_dropped_vlan",
-    /// Frames dropped: spread over several mbufs, since one is too small.
-    Scattered = "frames_dropped_scattered",
+    /// Frames that came spread over several mbufs, since one is too small, and were copied into one.
+    Gathered = "frames_gathered",
+    /// Frames dropped: longer than any of a job.
+    TooLong = "frames_dropped_too_long",
+    /// Frames dropped: the port says that a checksum is wrong.
+    BadChecksum = "frames_dropped_bad_checksum",
     /// Frames dropped: no mbuf was free for the answer. Nothing was done with them.
     NoMbuf = "frames_dropped_no_mbuf",
     /// Frames not sent: no mbuf was free for them.

@@ -3,20 +3,27 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Weak};
 
+use agg_control::total;
 use agg_host::SlotMemory;
 use agg_host::frame::Framing;
 
 use crate::dpdk::{
-    Device, DpdkError, Eal, Lcore, Pool, Port, PortConfig, PortInfo, Queue, Running, Steering,
+    Device, DpdkError, Eal, Lcore, Pool, Port, PortConfig, PortInfo, Queue, Running, Source, Steering,
+    publish,
 };
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
 
 /// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
 const ORDINARY: u32 = 1518;
+
+/// The command of DPDK's telemetry that answers with counters.
+const COMMAND: &str = "/tributary/counters";
+const HELP: &str =
+    "What happened to packets and frames at all shards, or at one. Parameters: int shard, may be left out";
 
 /// What there is to know of a port that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +109,8 @@ fn start(config: &HostConfig, local: SocketAddr, stop: &Arc<AtomicBool>) -> Resu
     for (shard, core) in std::iter::once(&main).chain(&cores).enumerate() {
         say_where(shard, core, &devices, &infos);
     }
-    let pools = pools(&eal, config, infos[0].node)?;
+    let node = infos[0].node;
+    let pools = pools(&eal, "frames", config, config.mbufs, config.mbuf_room, node)?;
     let mut links: Vec<Vec<Link>> = pools.iter().map(|_| Vec::new()).collect();
     let (mut ports, mut about) = (Vec::new(), Vec::new());
     for (device, info) in devices.into_iter().zip(infos) {
@@ -116,6 +124,17 @@ fn start(config: &HostConfig, local: SocketAddr, stop: &Arc<AtomicBool>) -> Resu
         shards,
         config.receive_ring.next_power_of_two().into(),
     )?;
+    let framing = Framing::new(&local, config.vlan);
+    let longest = about
+        .iter()
+        .map(|port| framing.ethernet() + usize::from(port.mtu));
+    let longest = longest.max().unwrap_or(0) as u16;
+    let pools = if longest <= config.mbuf_room {
+        pools
+    } else {
+        // What comes in several mbufs is copied into one of these, and answers are written to one.
+        self::pools(&eal, "answers", config, config.answers(), longest, node)?
+    };
     let parts = links.into_iter().zip(hand_offs).zip(pools).zip(0..);
     let mut pollers = parts.map(|(((links, hand_off), pool), shard)| {
         Poller::new(links, hand_off, pool, address(local, shard), config.vlan)
@@ -145,8 +164,25 @@ fn start(config: &HostConfig, local: SocketAddr, stop: &Arc<AtomicBool>) -> Resu
         others.running.push(running);
         shards.push(shard.recv().map_err(|_| HostError::Core)??);
     }
+    if let Err(error) = publish(&eal, COMMAND, HELP, source(&shards)) {
+        tracing::warn!("{error}");
+    }
     let started = Started { ports: about, shards };
     Ok((started, first, others, ports))
+}
+
+/// What telemetry answers.
+fn source(shards: &[Arc<Shard>]) -> Source {
+    // It is never given up: the shards must not live as long.
+    let shards: Vec<Weak<Shard>> = shards.iter().map(Arc::downgrade).collect();
+    Box::new(move |which| {
+        let numbered = shards.iter().zip(0..);
+        let wanted = numbered.filter(|(_, number)| which.is_none_or(|which| which == *number));
+        let counters: Vec<_> = wanted
+            .filter_map(|(shard, number)| Some(shard.upgrade()?.counters(number)))
+            .collect();
+        (!counters.is_empty()).then(|| total(&counters))
+    })
 }
 
 /// Where a shard receives packets.
@@ -183,16 +219,15 @@ fn say_where(shard: usize, core: &Lcore, devices: &[Device], infos: &[PortInfo])
 }
 
 /// One for each shard, on the node where frames are received.
-fn pools(eal: &Eal, config: &HostConfig, node: Option<u32>) -> Result<Vec<Pool>, HostError> {
-    let pool = |shard| {
-        Pool::new(
-            eal,
-            &format!("frames_{shard}"),
-            config.mbufs,
-            config.mbuf_room,
-            node,
-        )
-    };
+fn pools(
+    eal: &Eal,
+    name: &str,
+    config: &HostConfig,
+    mbufs: u32,
+    room: u16,
+    node: Option<u32>,
+) -> Result<Vec<Pool>, HostError> {
+    let pool = |shard| Pool::new(eal, &format!("{name}_{shard}"), mbufs, room, node);
     Ok((0..config.shards).map(pool).collect::<Result<_, _>>()?)
 }
 
@@ -206,7 +241,8 @@ fn start_port(
     links: &mut [Vec<Link>],
 ) -> Result<(Port, About), HostError> {
     let queues = queues(config, &info);
-    let mtu = mtu(config, &info, Framing::new(&local, config.vlan).ethernet());
+    let ethernet = Framing::new(&local, config.vlan).ethernet();
+    let mtu = mtu(config, &info, ethernet);
     let name = device.name().to_owned();
     let port_config = PortConfig {
         queues,
@@ -215,6 +251,8 @@ fn start_port(
         // A virtual device refuses it, and carries it unasked.
         mtu: config.mtu.filter(|_| info.max_frame > ORDINARY),
         checksums: info.has_checksums,
+        scatter: info.has_scatter && ethernet + usize::from(mtu) > usize::from(config.mbuf_room),
+        multicast: local.is_ipv6(),
     };
     let (port, pairs) = Port::start_with(device, &pools[..usize::from(queues)], &port_config)?;
     let is_steered = steer(&port, &name, config, local, queues);
@@ -285,11 +323,17 @@ fn queues(config: &HostConfig, info: &PortInfo) -> u16 {
     wanted.min(config.shards).min(info.max_queues).max(1)
 }
 
-/// What the port carries and an mbuf holds.
+/// What the port carries, and an mbuf holds where a frame must be in one. A virtual device that says nothing may spread frames
+/// unasked: the user knows.
 fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
-    let room = u32::from(config.mbuf_room) - ethernet as u32;
-    let wanted = u32::from(config.mtu.unwrap_or(info.mtu));
-    wanted.min(room) as u16
+    let wanted = config.mtu.unwrap_or(info.mtu);
+    let spreads = info.has_scatter || (config.mtu.is_some() && info.max_frame <= ORDINARY);
+    let most = if spreads {
+        HostConfig::LONGEST
+    } else {
+        config.mbuf_room
+    };
+    wanted.min(most - ethernet as u16)
 }
 
 #[cfg(test)]
@@ -305,6 +349,7 @@ mod tests {
             max_queues: 1,
             node: None,
             has_checksums: false,
+            has_scatter: false,
         }
     }
 
@@ -337,5 +382,22 @@ mod tests {
         assert_eq!(mtu(&config(None), &info(1500), 14), 1500);
         assert_eq!(mtu(&config(Some(1800)), &info(1500), 14), 1800);
         assert_eq!(mtu(&config(None), &info(9000), 18), 2030);
+        let mut scattering = info(9000);
+        scattering.has_scatter = true;
+        assert_eq!(mtu(&config(None), &scattering, 14), 9000);
+        assert_eq!(
+            mtu(&config(Some(9000)), &info(1500), 14),
+            9000,
+            "a virtual device"
+        );
+        scattering.max_frame = 65_535;
+        assert_eq!(mtu(&config(Some(65_535)), &scattering, 14), 65_266);
+        let mut card = info(1500);
+        card.max_frame = 9600;
+        assert_eq!(
+            mtu(&config(Some(9000)), &card, 14),
+            2034,
+            "a card that does not spread"
+        );
     }
 }

@@ -25,7 +25,7 @@ mod plane;
 mod poller;
 mod shard;
 
-pub use args::{ServeArgs, serve};
+pub use args::{CheckArgs, ServeArgs, serve};
 pub use check::{Report, check};
 pub use config::HostConfig;
 pub use counters::{FrameCounter, FrameCounters};

@@ -59,6 +59,11 @@ impl Outbox {
         self.spare.take().or_else(|| self.pool.take())
     }
 
+    /// An mbuf for a frame that came in several; `None` where none is free.
+    pub(crate) fn empty(&self) -> Option<Mbuf> {
+        self.pool.take()
+    }
+
     /// An mbuf that was not needed.
     pub(crate) fn keep(&mut self, mbuf: Mbuf) {
         self.spare = Some(mbuf);

@@ -12,7 +12,7 @@ use agg_control::{
 use agg_core::wire::packet_len;
 use agg_core::{Epoch, Lanes};
 use agg_host::frame::Framing;
-use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint, shard_counters};
+use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint};
 
 use crate::lcore::{About, address};
 use crate::{Network, Route, Shard};
@@ -203,16 +203,7 @@ impl DataPlane for Plane {
 
     fn counters(&self) -> Vec<ShardCounters> {
         let shards = self.shards.iter().zip(0..);
-        let counters = shards.map(|(shard, number)| {
-            let state = shard.lock();
-            let mut counters = shard_counters(number, state.aggregator.counters());
-            let frames = state.frames.iter();
-            counters
-                .values
-                .extend(frames.map(|(counter, value)| (counter.name().to_owned(), value)));
-            counters
-        });
-        counters.collect()
+        shards.map(|(shard, number)| shard.counters(number)).collect()
     }
 
     fn free_memory(&self) -> u64 {

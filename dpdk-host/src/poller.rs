@@ -8,7 +8,7 @@ use agg_host::ShardAggregator;
 use agg_host::frame::{Datagram, Ethernet, Ip, TYPE_IPV4, TYPE_IPV6};
 
 use crate::arp::{Arp, Operation, TYPE_ARP};
-use crate::dpdk::{BURST, Burst, Mbuf, Pool, ReceiveQueue, RingReceiver};
+use crate::dpdk::{Arrival, BURST, Burst, Mbuf, Pool, ReceiveQueue, RingReceiver};
 use crate::nd::Message;
 use crate::neighbours::Hop;
 use crate::outbox::Outbox;
@@ -177,26 +177,41 @@ where
     }
 
     fn frame(&mut self, mbuf: Mbuf) {
-        if mbuf.segments() != 1 {
-            return self.count(FrameCounter::Scattered);
+        let arrival = mbuf.arrival();
+        if mbuf.segments() == 1 {
+            return self.whole(mbuf, arrival);
         }
+        let Some(mut whole) = self.outbox.empty() else {
+            return self.count(FrameCounter::NoMbuf);
+        };
+        if !mbuf.gather(&mut whole) {
+            return self.count(FrameCounter::TooLong);
+        }
+        self.count(FrameCounter::Gathered);
+        self.whole(whole, arrival);
+    }
+
+    fn whole(&mut self, mbuf: Mbuf, arrival: Arrival) {
         let Some(ethernet) = Ethernet::read(mbuf.bytes()) else {
             return self.count(FrameCounter::Foreign);
         };
         // A tag for the priority only is in no VLAN.
-        if ethernet.vlan.filter(|vlan| *vlan != 0) != self.outbox.framing().vlan() {
+        if ethernet.vlan.or(arrival.vlan).filter(|vlan| *vlan != 0) != self.outbox.framing().vlan() {
             return self.count(FrameCounter::OtherVlan);
         }
         match ethernet.kind {
-            TYPE_IPV4 | TYPE_IPV6 => self.ip(mbuf, &ethernet),
+            TYPE_IPV4 | TYPE_IPV6 => self.ip(mbuf, arrival, &ethernet),
             TYPE_ARP => self.arp(mbuf, &ethernet),
             _ => self.count(FrameCounter::Foreign),
         }
     }
 
-    fn ip(&mut self, mbuf: Mbuf, ethernet: &Ethernet) {
+    fn ip(&mut self, mbuf: Mbuf, arrival: Arrival, ethernet: &Ethernet) {
         let ours = self.outbox.address();
         let frame = mbuf.bytes();
+        if arrival.has_bad_ip {
+            return self.count(FrameCounter::BadChecksum);
+        }
         let Some(ip) = Ip::read(frame, ethernet) else {
             return self.count(FrameCounter::Foreign);
         };
@@ -211,6 +226,10 @@ where
         let Some(datagram) = Datagram::read(frame, &ip) else {
             return self.ping(mbuf, ethernet, &ip);
         };
+        // IPv4 allows for none.
+        if arrival.has_bad_udp && !datagram.has_no_checksum(frame) {
+            return self.count(FrameCounter::BadChecksum);
+        }
         match self.hand_off.shard(ours.port(), datagram.to.port()) {
             Some(shard) if shard == self.hand_off.own() => self.packet(&mbuf, ethernet, datagram),
             Some(shard) => self.hand_off.push(shard, mbuf, self.port, &mut self.state.frames),
@@ -223,6 +242,12 @@ where
         let mac = self.mac();
         if !echo::answer(mbuf.bytes_mut(), ethernet, ip, mac) {
             return self.count(FrameCounter::Foreign);
+        }
+        // A tag that the driver has taken out.
+        if let (None, Some(vlan)) = (ethernet.vlan, self.outbox.framing().vlan())
+            && !mbuf.insert_tag(vlan)
+        {
+            return self.count(FrameCounter::TooLong);
         }
         self.count(FrameCounter::EchoAnswered);
         self.outbox.push(self.port, mbuf, &mut self.state.frames);

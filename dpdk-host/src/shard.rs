@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use agg_control::ShardCounters;
 use agg_core::Nanos;
-use agg_host::ShardAggregator;
+use agg_host::{ShardAggregator, shard_counters};
 
 use crate::{FrameCounters, Neighbours, Network};
 
@@ -68,6 +69,17 @@ impl Shard {
     /// What it has, while nobody else looks at it.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was counted here, of packets and of frames; `number` is the shard's.
+    pub(crate) fn counters(&self, number: u16) -> ShardCounters {
+        let state = self.lock();
+        let mut counters = shard_counters(number, state.aggregator.counters());
+        let frames = state.frames.iter();
+        counters
+            .values
+            .extend(frames.map(|(counter, value)| (counter.name().to_owned(), value)));
+        counters
     }
 
     /// The time that the aggregator is told.

@@ -1,10 +1,10 @@
 //! What is in a frame that comes, and the headers of one that goes.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
-use agg_host::frame::{Datagram, End, Ethernet, Framing, Ip, Mac, Sum, Way};
-use dpdk_host::discovery::{self, Heard};
+use agg_host::frame::{Datagram, End, Ethernet, Framing, Ip, Sum, Way};
+use dpdk_host::discovery::{self, Heard, Ours};
 use dpdk_host::dpdk::Mbuf;
 
 /// What is in a frame that came.
@@ -24,21 +24,34 @@ pub(crate) enum Content {
     Foreign,
 }
 
-/// Looks at a frame that came to a port with these addresses.
-pub(crate) fn content(frame: &[u8], ours: (Mac, IpAddr), vlan: Option<u16>) -> Content {
-    let look = || {
-        // A tag for the priority only is in no VLAN.
-        let ethernet = Ethernet::read(frame).filter(|header| header.vlan.filter(|id| *id != 0) == vlan)?;
-        let ip = Ip::read(frame, &ethernet);
-        if let Some(ip) = ip.as_ref().filter(|ip| ip.to() == ours.1)
-            && let Some(Datagram { from, to, payload }) = Datagram::read(frame, ip)
-        {
-            let to = to.port();
-            return Some(Content::Datagram { from, to, payload });
+/// Looks at a frame that came to a port.
+pub(crate) fn content(mbuf: &Mbuf, ours: &Ours) -> Content {
+    look(mbuf, ours).unwrap_or(Content::Foreign)
+}
+
+fn look(mbuf: &Mbuf, ours: &Ours) -> Option<Content> {
+    let (frame, arrival) = (mbuf.bytes(), mbuf.arrival());
+    let ethernet = Ethernet::read(frame)?;
+    // A tag for the priority only is in no VLAN.
+    let vlan = ethernet.vlan.or(arrival.vlan).filter(|vlan| *vlan != 0);
+    // Frames are of a size that mbufs hold: one that is spread over several is nobody's who knows.
+    if vlan != ours.vlan || mbuf.segments() != 1 || arrival.has_bad_ip {
+        return None;
+    }
+    let ip = Ip::read(frame, &ethernet);
+    if let Some(ip) = ip.as_ref().filter(|ip| ip.to() == ours.ip)
+        && let Some(datagram) = Datagram::read(frame, ip)
+    {
+        if arrival.has_bad_udp && !datagram.has_no_checksum(frame) {
+            return None;
         }
-        discovery::hear(frame, &ethernet, ip.as_ref(), ours).map(Content::Discovery)
-    };
-    look().unwrap_or(Content::Foreign)
+        return Some(Content::Datagram {
+            from: datagram.from,
+            to: datagram.to.port(),
+            payload: datagram.payload,
+        });
+    }
+    discovery::hear(frame, &ethernet, ip.as_ref(), ours).map(Content::Discovery)
 }
 
 /// Makes a frame of a packet of so many bytes, behind the room for its headers. `checksums`: the port writes them. `false`: there

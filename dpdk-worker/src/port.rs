@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agg_host::frame::{End, Framing, Mac};
-use dpdk_host::discovery::{self, Heard};
+use dpdk_host::discovery::{self, Heard, Ours};
 use dpdk_host::dpdk::{BURST, Burst, Mbuf, Pool, attach};
 use dpdk_host::{Hop, Idle, Neighbours};
 
@@ -114,7 +114,7 @@ impl Running {
         self.queues.look_for_peer();
         let due = lock(&self.neighbours).due(now);
         for who in due {
-            let question = discovery::ask(self.ours(), who, self.framing.vlan());
+            let question = discovery::ask(&self.ours(), who);
             if let Some((question, mbuf)) = question.zip(self.pool.take()) {
                 self.say(&question, mbuf, stream);
             }
@@ -122,8 +122,12 @@ impl Running {
     }
 
     /// The port's addresses.
-    fn ours(&self) -> (Mac, IpAddr) {
-        (self.mac, self.address.ip())
+    fn ours(&self) -> Ours {
+        Ours {
+            mac: self.mac,
+            ip: self.address.ip(),
+            vlan: self.framing.vlan(),
+        }
     }
 
     /// What a stream's packets come from.
@@ -136,11 +140,7 @@ impl Running {
 
     /// What is in a frame that came.
     pub(crate) fn content(&self, mbuf: &Mbuf) -> Content {
-        if mbuf.segments() != 1 {
-            // Mbufs are too small for it.
-            return Content::Foreign;
-        }
-        content(mbuf.bytes(), self.ours(), self.framing.vlan())
+        content(mbuf, &self.ours())
     }
 
     /// Takes in what a neighbour says, and answers it in the frame that it came in.

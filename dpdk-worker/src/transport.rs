@@ -133,6 +133,8 @@ impl Dpdk {
             // A virtual device refuses it, and carries it unasked.
             mtu: self.config.mtu.filter(|_| self.info.max_frame > ORDINARY),
             checksums: self.info.has_checksums,
+            multicast: self.config.framing().is_ipv6(),
+            scatter: false,
         };
         let started = dpdk::Port::start(device, &self.pool, &port)?;
         let neighbours = Neighbours::new(self.config.network());

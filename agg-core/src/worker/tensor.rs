@@ -2,10 +2,11 @@
 
 use fixed::FixedI32;
 use fixed::types::extra::{LeEqU32, Unsigned};
+use half::{bf16, f16};
 
-use crate::fixed_point::{self, Divide, Scale};
+use crate::fixed_point::{self, Meaning, Scale};
 use crate::ordered::{from_ordered, to_ordered};
-use crate::{ElementType, Exponent, OpKind, ReduceOp};
+use crate::{ElementType, Exponent, Float, OpKind, ReduceOp};
 
 /// The elements of an operation that one stream carries. The same slice must be passed to a worker from the start
 /// of an operation to its end.
@@ -17,6 +18,10 @@ pub enum Tensor<'t> {
     I32(&'t mut [i32]),
     /// Summed in block fixed point.
     F32(&'t mut [f32]),
+    /// As [`Tensor::F32`], each result rounded to the type.
+    F16(&'t mut [f16]),
+    /// The same.
+    Bf16(&'t mut [bf16]),
     /// As [`Tensor::F32`], and what a result does not hold of each value is left in `residual`, of the same length: error
     /// feedback, which the caller adds to the next values (R-QUORUM-4).
     F32Feedback {
@@ -58,6 +63,8 @@ impl<'t> Tensor<'t> {
             Self::Empty => 0,
             Self::I32(values) => values.len() as u64,
             Self::F32(values) | Self::F32Feedback { values, .. } => values.len() as u64,
+            Self::F16(values) => values.len() as u64,
+            Self::Bf16(values) => values.len() as u64,
         }
     }
 
@@ -75,6 +82,8 @@ impl<'t> Tensor<'t> {
             Self::Empty => true,
             Self::I32(_) => reduction.element() == ElementType::I32,
             Self::F32(_) => reduction.element() == ElementType::F32,
+            Self::F16(_) => reduction.element() == ElementType::F16,
+            Self::Bf16(_) => reduction.element() == ElementType::Bf16,
             Self::F32Feedback { .. } => reduction.element() == ElementType::F32 && reduction.is_scaled(),
         }
     }
@@ -82,9 +91,9 @@ impl<'t> Tensor<'t> {
     /// The exponent that block `index` of so many elements needs.
     pub(super) fn exponent(&self, index: u64, elements: usize) -> Exponent {
         match self {
-            Self::F32(values) | Self::F32Feedback { values, .. } => {
-                block(values, index, elements).map_or(Exponent::NONE, Exponent::of)
-            }
+            Self::F32(values) | Self::F32Feedback { values, .. } => exponent(values, index, elements),
+            Self::F16(values) => exponent(values, index, elements),
+            Self::Bf16(values) => exponent(values, index, elements),
             Self::Empty | Self::I32(_) => Exponent::NONE,
         }
     }
@@ -106,19 +115,18 @@ impl<'t> Tensor<'t> {
             }
             Self::I32(values) => {
                 let values = block(values, index, elements).unwrap_or_default();
-                fill(lanes, values.iter().copied());
+                let (filled, padding) = lanes.split_at_mut(values.len().min(lanes.len()));
+                padding.fill([0; 4]);
+                for (lane, value) in filled.iter_mut().zip(values) {
+                    *lane = value.to_le_bytes();
+                }
                 false
             }
             Self::F32(values) | Self::F32Feedback { values, .. } => {
-                let values = block(values, index, elements).unwrap_or_default();
-                match ordered(kind) {
-                    Some(op) => {
-                        fill(lanes, values.iter().map(|value| to_ordered(*value, op)));
-                        false
-                    }
-                    None => fixed_point::quantize(values, scale, lanes),
-                }
+                read_floats(block(values, index, elements), kind, scale, lanes)
             }
+            Self::F16(values) => read_floats(block(values, index, elements), kind, scale, lanes),
+            Self::Bf16(values) => read_floats(block(values, index, elements), kind, scale, lanes),
         }
     }
 
@@ -134,17 +142,15 @@ impl<'t> Tensor<'t> {
                     values.copy_from_slice(&sums.lanes[..len]);
                 }
             }
-            Self::F32(values) => {
-                if let Some(values) = block_mut(values, index, elements) {
-                    sums.write_f32(values);
-                }
-            }
+            Self::F32(values) => sums.write(block_mut(values, index, elements)),
+            Self::F16(values) => sums.write(block_mut(values, index, elements)),
+            Self::Bf16(values) => sums.write(block_mut(values, index, elements)),
             Self::F32Feedback { values, residual } => {
                 let residual = block_mut(residual, index, elements);
                 if let (Some(values), Some(residual)) = (block_mut(values, index, elements), residual) {
                     let scale = sums.scale.as_ref().filter(|_| sums.count.mine);
                     fixed_point::residual(values, scale, sums.nonfinite, residual);
-                    sums.write_f32(values);
+                    sums.write(Some(values));
                 }
             }
         }
@@ -174,40 +180,53 @@ pub(super) struct Sums<'r> {
 impl Sums<'_> {
     /// R-NUM-2, R-NUM-6, R-NUM-8, R-NUM-9 and R-QUORUM-4: a sum of some workers is scaled up to all.
     #[inline(always)]
-    fn write_f32(&self, values: &mut [f32]) {
+    fn write<F: Float>(&self, values: Option<&mut [F]>) {
+        let values = values.unwrap_or_default();
         if self.nonfinite {
-            values.fill(f32::NAN);
+            F::write(values, |_, piece| piece.fill(f32::NAN));
             return;
         }
         if ordered(self.kind).is_some() {
-            for (value, lane) in values.iter_mut().zip(self.lanes) {
-                *value = from_ordered(*lane);
-            }
+            F::write(values, |at, piece| {
+                for (value, lane) in piece.iter_mut().zip(&self.lanes[at..]) {
+                    *value = from_ordered(*lane);
+                }
+            });
             return;
         }
         let average = matches!(self.kind, OpKind::Reduce(reduction) if reduction.op() == ReduceOp::Avg);
-        let divide = if average {
-            Divide::Average(self.count.summed.max(1))
-        } else {
-            Divide::Sum
+        let meaning = match self.count.factor() {
+            _ if average => Meaning::Average(self.count.summed.max(1)),
+            Some(factor) => Meaning::Estimate(factor),
+            None => Meaning::Sum,
         };
-        fixed_point::dequantize(self.lanes, self.scale.as_ref(), divide, values);
-        if let Some(factor) = self.count.factor().filter(|_| !average) {
-            for value in values {
-                *value *= factor;
-            }
-        }
+        fixed_point::dequantize(self.lanes, self.scale.as_ref(), meaning, values);
     }
 }
 
-/// Writes values and zeros behind them.
+fn exponent<F: Float>(values: &[F], index: u64, elements: usize) -> Exponent {
+    block(values, index, elements).map_or(Exponent::NONE, Exponent::of)
+}
+
 #[inline(always)]
-fn fill(lanes: &mut [[u8; 4]], values: impl ExactSizeIterator<Item = i32>) {
-    let (filled, padding) = lanes.split_at_mut(values.len().min(lanes.len()));
-    padding.fill([0; 4]);
-    for (lane, value) in filled.iter_mut().zip(values) {
-        *lane = value.to_le_bytes();
-    }
+fn read_floats<F: Float>(
+    values: Option<&[F]>,
+    kind: OpKind,
+    scale: Option<&Scale>,
+    lanes: &mut [[u8; 4]],
+) -> bool {
+    let values = values.unwrap_or_default();
+    let Some(op) = ordered(kind) else {
+        return fixed_point::quantize(values, scale, lanes);
+    };
+    let filled = values.len().min(lanes.len());
+    lanes[filled..].fill([0; 4]);
+    F::read(values, |at, piece| {
+        for (lane, value) in lanes[at..].iter_mut().zip(piece) {
+            *lane = to_ordered(*value, op).to_le_bytes();
+        }
+    });
+    false
 }
 
 fn block<T>(values: &[T], index: u64, elements: usize) -> Option<&[T]> {

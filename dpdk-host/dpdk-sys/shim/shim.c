@@ -116,6 +116,16 @@ void shim_view(void *mbuf, struct shim_view *view)
 	view->len = m->data_len;
 	view->room = m->buf_len - m->data_off;
 	view->segments = m->nb_segs;
+	view->arrived = 0;
+	view->tag = 0;
+	if (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) {
+		view->arrived |= SHIM_UNTAGGED;
+		view->tag = m->vlan_tci;
+	}
+	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD)
+		view->arrived |= SHIM_BAD_IP;
+	if ((m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
+		view->arrived |= SHIM_BAD_UDP;
 }
 
 void shim_set_len(void *mbuf, uint16_t len)
@@ -124,6 +134,52 @@ void shim_set_len(void *mbuf, uint16_t len)
 
 	m->data_len = len;
 	m->pkt_len = len;
+}
+
+void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag)
+{
+	struct rte_mbuf *m = mbuf;
+
+	if (arrived & SHIM_UNTAGGED)
+		m->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+	if (arrived & SHIM_BAD_IP)
+		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD;
+	if (arrived & SHIM_BAD_UDP)
+		m->ol_flags |= RTE_MBUF_F_RX_L4_CKSUM_BAD;
+	m->vlan_tci = tag;
+}
+
+int shim_append(void *mbuf, void *behind)
+{
+	return rte_pktmbuf_chain(mbuf, behind);
+}
+
+/* Into an empty mbuf; what the driver says of the frame stays where it is. */
+int shim_gather(const void *from, void *into)
+{
+	const struct rte_mbuf *m = from;
+	struct rte_mbuf *out = into;
+	uint32_t len = m->pkt_len;
+	uint8_t *to;
+
+	if (len > UINT16_MAX)
+		return -EMSGSIZE;
+	to = (uint8_t *)rte_pktmbuf_append(out, len);
+	if (to == NULL)
+		return -EMSGSIZE;
+	for (; m != NULL; m = m->next) {
+		memcpy(to, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
+		to += m->data_len;
+	}
+	return 0;
+}
+
+int shim_insert_tag(void *mbuf, uint16_t tag)
+{
+	struct rte_mbuf *m = mbuf;
+
+	m->vlan_tci = tag;
+	return rte_vlan_insert(&m);
 }
 
 void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6)
@@ -205,6 +261,7 @@ int shim_port_name(uint16_t port, char *name, size_t room)
 }
 
 #define CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
+#define VERIFIED (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM)
 
 int shim_port_info(uint16_t port, struct shim_port_info *info)
 {
@@ -219,6 +276,7 @@ int shim_port_info(uint16_t port, struct shim_port_info *info)
 	info->max_queues = RTE_MIN(dev.max_rx_queues, dev.max_tx_queues);
 	info->socket = rte_eth_dev_socket_id(port);
 	info->has_checksums = (dev.tx_offload_capa & CHECKSUMS) == CHECKSUMS;
+	info->has_scatter = (dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
 	snprintf(info->driver, sizeof(info->driver), "%s", dev.driver_name);
 	code = rte_eth_dev_get_mtu(port, &info->mtu);
 	if (code != 0)
@@ -232,13 +290,19 @@ int shim_port_info(uint16_t port, struct shim_port_info *info)
 int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings)
 {
 	struct rte_eth_conf conf;
+	struct rte_eth_dev_info dev;
 	uint16_t receive = config->receive_ring, send = config->send_ring, queue;
 	int socket = rte_eth_dev_socket_id(port);
-	int code;
+	int code = rte_eth_dev_info_get(port, &dev);
 
+	if (code != 0)
+		return code;
 	memset(&conf, 0, sizeof(conf));
 	if (config->checksums)
 		conf.txmode.offloads = CHECKSUMS;
+	conf.rxmode.offloads = dev.rx_offload_capa & VERIFIED;
+	if (config->scatter)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
 	/* Virtual devices say that they carry less than they do: they are not asked unless the user does. */
 	if (config->mtu != 0)
 		conf.rxmode.mtu = config->mtu;
@@ -251,6 +315,9 @@ int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16
 		code = rte_eth_tx_queue_setup(port, queue, send, socket, NULL);
 	if (code == 0)
 		code = rte_eth_dev_start(port);
+	/* Virtual devices refuse it, and receive what is for groups unasked. */
+	if (code == 0 && config->multicast)
+		rte_eth_allmulticast_enable(port);
 	rings[0] = receive;
 	rings[1] = send;
 	return code;

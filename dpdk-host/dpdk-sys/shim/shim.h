@@ -11,7 +11,16 @@ struct shim_view {
 	uint16_t len;
 	uint16_t room;
 	uint16_t segments;
+	/* What the driver says of it: SHIM_... below, and the tag that it has taken out. */
+	uint16_t arrived;
+	uint16_t tag;
 };
+
+/* A VLAN tag was taken out of the frame. */
+#define SHIM_UNTAGGED 1
+/* The checksum of the IPv4 header, or that of UDP, is wrong. */
+#define SHIM_BAD_IP 2
+#define SHIM_BAD_UDP 4
 
 struct shim_port_info {
 	uint32_t max_frame;
@@ -20,6 +29,7 @@ struct shim_port_info {
 	int32_t socket;
 	uint8_t mac[6];
 	uint8_t has_checksums;
+	uint8_t has_scatter;
 	char driver[32];
 };
 
@@ -30,6 +40,8 @@ struct shim_port_config {
 	uint16_t send_ring;
 	uint16_t mtu;
 	uint8_t checksums;
+	uint8_t scatter;
+	uint8_t multicast;
 };
 
 struct shim_port_stats {
@@ -64,6 +76,10 @@ int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count);
 void shim_free_bulk(void **mbufs, unsigned int count);
 void shim_view(void *mbuf, struct shim_view *view);
 void shim_set_len(void *mbuf, uint16_t len);
+void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag);
+int shim_append(void *mbuf, void *behind);
+int shim_gather(const void *from, void *into);
+int shim_insert_tag(void *mbuf, uint16_t tag);
 void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6);
 
 int shim_device_add(const char *driver_and_number, const char *args);
@@ -101,5 +117,14 @@ int shim_gate_start(void);
 void shim_gate_watch(uint16_t port, int is_watched);
 void shim_gate_enter(void);
 void shim_gate_leave(void);
+struct shim_counter {
+	char name[64];
+	uint64_t value;
+};
+
+/* Writes the counters of a shard, or of all together (-1); returns how many, or more than there is room for. */
+typedef size_t (*shim_count)(int shard, struct shim_counter *counters, size_t room);
+
+int shim_telemetry(const char *command, const char *help, shim_count count);
 
 #endif

@@ -18,7 +18,18 @@ pub struct View {
     pub room: u16,
     /// Mbufs that the packet is spread over.
     pub segments: u16,
+    /// What the driver says of it: [`UNTAGGED`] and those behind it.
+    pub arrived: u16,
+    /// The VLAN tag that it has taken out.
+    pub tag: u16,
 }
+
+/// A VLAN tag was taken out of the frame.
+pub const UNTAGGED: u16 = 1;
+/// The checksum of the IPv4 header is wrong.
+pub const BAD_IP: u16 = 2;
+/// That of UDP is.
+pub const BAD_UDP: u16 = 4;
 
 /// A port before it is started.
 #[repr(C)]
@@ -36,6 +47,8 @@ pub struct PortInfo {
     pub mac: [u8; 6],
     /// Not 0: it can write IPv4 and UDP checksums.
     pub has_checksums: u8,
+    /// Not 0: it can spread a frame over several mbufs, and says so.
+    pub has_scatter: u8,
     /// The driver's name, ended by 0.
     pub driver: [c_char; 32],
 }
@@ -56,6 +69,10 @@ pub struct PortConfig {
     pub mtu: u16,
     /// Not 0: it writes the checksums of mbufs that say so.
     pub checksums: u8,
+    /// Not 0: frames may be longer than an mbuf. Only where it says that it can.
+    pub scatter: u8,
+    /// Not 0: it receives what is for groups.
+    pub multicast: u8,
 }
 
 /// Which UDP datagrams a port gives to which queue.
@@ -126,6 +143,14 @@ unsafe extern "C" {
     pub fn shim_view(mbuf: *mut c_void, view: *mut View);
     /// Sets the bytes that are in an mbuf of one segment.
     pub fn shim_set_len(mbuf: *mut c_void, len: u16);
+    /// Says of a frame what drivers say, as a [`View`] has it.
+    pub fn shim_set_arrived(mbuf: *mut c_void, arrived: u16, tag: u16);
+    /// Spreads a frame over one more mbuf, which is the first one's then.
+    pub fn shim_append(mbuf: *mut c_void, behind: *mut c_void) -> c_int;
+    /// Copies a frame from all of its mbufs into an empty one.
+    pub fn shim_gather(from: *const c_void, into: *mut c_void) -> c_int;
+    /// Puts a VLAN tag into a frame.
+    pub fn shim_insert_tag(mbuf: *mut c_void, tag: u16) -> c_int;
     /// Has the port write the checksums of a frame of UDP over IPv4 or IPv6 without options or extensions, behind an Ethernet
     /// header of so many bytes.
     pub fn shim_offload_checksums(mbuf: *mut c_void, ethernet: u16, is_ipv6: u8);
@@ -201,4 +226,20 @@ unsafe extern "C" {
     pub fn shim_gate_enter();
     /// Leaves it, in the thread that has entered.
     pub fn shim_gate_leave();
+    /// Adds a command to DPDK's telemetry; its answer is what `count` writes.
+    pub fn shim_telemetry(command: *const c_char, help: *const c_char, count: Count) -> c_int;
 }
+
+/// A counter and its name, ended by 0.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Counter {
+    /// What is counted.
+    pub name: [c_char; 64],
+    /// How often it has happened.
+    pub value: u64,
+}
+
+/// Writes the counters of a shard, or of all together (-1), into so many places; returns how many, or the largest number
+/// where there is no such shard. It is called by threads of DPDK's.
+pub type Count = unsafe extern "C" fn(shard: c_int, counters: *mut Counter, room: usize) -> usize;

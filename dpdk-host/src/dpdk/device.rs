@@ -31,6 +31,8 @@ pub struct PortInfo {
     pub node: Option<u32>,
     /// Whether it can write IPv4 and UDP checksums.
     pub has_checksums: bool,
+    /// Whether it can receive frames longer than an mbuf, each into several, and says so. Some virtual devices do so unasked.
+    pub has_scatter: bool,
 }
 
 impl Device {
@@ -150,6 +152,7 @@ impl Device {
             max_queues: info.max_queues,
             node: u32::try_from(info.socket).ok(),
             has_checksums: info.has_checksums != 0,
+            has_scatter: info.has_scatter != 0,
         })
     }
 

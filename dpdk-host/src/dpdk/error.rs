@@ -46,6 +46,14 @@ pub enum DpdkError {
         /// What DPDK said.
         said: String,
     },
+    /// A command is not taken by telemetry.
+    #[error("DPDK's telemetry does not take the command {command}: {said}")]
+    Telemetry {
+        /// The command.
+        command: String,
+        /// What DPDK said.
+        said: String,
+    },
     /// A device does not exist or cannot be made.
     #[error("device {name} cannot be used: {said}: {advice}")]
     Device {

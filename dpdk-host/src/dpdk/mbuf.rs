@@ -8,6 +8,20 @@ use std::slice;
 use agg_host::frame::Framing;
 use dpdk_sys::View;
 
+/// What a driver says of a frame that has come, beside the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrival {
+    /// The VLAN of a tag that it has taken out of the frame.
+    pub vlan: Option<u16>,
+    /// The checksum of the IPv4 header is wrong. Most virtual devices do not look.
+    pub has_bad_ip: bool,
+    /// The checksum of UDP is wrong; some say so where there is none.
+    pub has_bad_udp: bool,
+}
+
+/// The part of a VLAN tag that says which.
+const VLAN_ID: u16 = 0x0fff;
+
 /// A frame in DPDK's memory. Who holds it owns it; dropped, it goes back to its pool.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -43,6 +57,56 @@ impl Mbuf {
     /// Mbufs that the packet is spread over. More than one: [`Self::bytes`] are only the first part.
     pub fn segments(&self) -> usize {
         self.view().segments.into()
+    }
+
+    /// What the driver says of it.
+    #[inline]
+    pub fn arrival(&self) -> Arrival {
+        let view = self.view();
+        let says = |flag| view.arrived & flag != 0;
+        Arrival {
+            vlan: says(dpdk_sys::UNTAGGED).then_some(view.tag & VLAN_ID),
+            has_bad_ip: says(dpdk_sys::BAD_IP),
+            has_bad_udp: says(dpdk_sys::BAD_UDP),
+        }
+    }
+
+    /// Says of it what a driver would: for ports that are no more than rings in this process.
+    pub fn set_arrival(&mut self, arrival: Arrival) {
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        let arrived = flag(arrival.vlan.is_some(), dpdk_sys::UNTAGGED)
+            | flag(arrival.has_bad_ip, dpdk_sys::BAD_IP)
+            | flag(arrival.has_bad_udp, dpdk_sys::BAD_UDP);
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_set_arrived(self.mbuf.as_ptr(), arrived, arrival.vlan.unwrap_or(0)) }
+    }
+
+    /// Spreads the frame over what another mbuf has, too. Gives that back where there are too many.
+    ///
+    /// # Errors
+    /// The other mbuf.
+    pub fn append(&mut self, behind: Self) -> Result<(), Self> {
+        // SAFETY: both are ours; the second one is the first's where this succeeds.
+        let code = unsafe { dpdk_sys::shim_append(self.mbuf.as_ptr(), behind.mbuf.as_ptr()) };
+        if code != 0 {
+            return Err(behind);
+        }
+        behind.into_raw();
+        Ok(())
+    }
+
+    /// Copies the frame, from all mbufs that it is spread over, into an empty one; `false`: it has no room.
+    #[must_use]
+    pub fn gather(&self, into: &mut Self) -> bool {
+        // SAFETY: both are ours, and not the same.
+        unsafe { dpdk_sys::shim_gather(self.mbuf.as_ptr(), into.mbuf.as_ptr()) == 0 }
+    }
+
+    /// Puts the tag of a VLAN into the frame, in front of its type; `false`: there is no room for it.
+    #[must_use]
+    pub fn insert_tag(&mut self, vlan: u16) -> bool {
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_insert_tag(self.mbuf.as_ptr(), vlan) == 0 }
     }
 
     /// The frame, from the Ethernet header on.

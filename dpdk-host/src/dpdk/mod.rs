@@ -14,6 +14,7 @@ mod mbuf;
 mod pool;
 mod port;
 mod ring;
+mod telemetry;
 mod thread;
 
 pub use burst::{BURST, Burst, Drain};
@@ -21,8 +22,9 @@ pub use device::{Device, PortInfo};
 pub use eal::Eal;
 pub use error::DpdkError;
 pub use lcore::{Lcore, Running};
-pub use mbuf::Mbuf;
+pub use mbuf::{Arrival, Mbuf};
 pub use pool::Pool;
 pub use port::{Port, PortConfig, PortStats, Queue, ReceiveQueue, SendQueue, Steering};
 pub use ring::{RingReceiver, RingSender, ring};
+pub use telemetry::{Source, publish};
 pub use thread::attach;

@@ -22,6 +22,10 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
     /// Whether the port writes the checksums of frames that say so. Only where it can.
     pub checksums: bool,
+    /// Whether frames may be longer than an mbuf, and then come in several. Only where it says that it can.
+    pub scatter: bool,
+    /// Whether it receives what is for groups, as IPv6 needs it to be found.
+    pub multicast: bool,
 }
 
 impl Default for PortConfig {
@@ -32,6 +36,8 @@ impl Default for PortConfig {
             send_ring: 1024,
             mtu: None,
             checksums: false,
+            scatter: false,
+            multicast: false,
         }
     }
 }
@@ -129,6 +135,8 @@ impl Port {
             send_ring: config.send_ring,
             mtu: config.mtu.unwrap_or(0),
             checksums: config.checksums.into(),
+            scatter: config.scatter.into(),
+            multicast: config.multicast.into(),
         };
         let mut rings = [0; 2];
         // SAFETY: there is a device, so EAL runs; there is a pool for each queue, and pools live as long as the process; there is

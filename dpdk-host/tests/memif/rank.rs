@@ -318,7 +318,7 @@ impl Rank {
     fn sum(&mut self, number: u32) -> Result<(), String> {
         let (elements, now) = (self.told.elements, self.now());
         let operation = Operation {
-            kind: OpKind::SumI32,
+            kind: OpKind::SUM_I32,
             elements: elements as u64 * u64::from(self.told.streams),
         };
         for (stream, worker) in (0..).zip(&mut self.workers) {

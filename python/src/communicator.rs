@@ -1,0 +1,309 @@
+//! One rank of a world.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agg_worker::{Config, Error, Stats};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::array::{Array, Lent};
+use crate::error::exception;
+use crate::feedback::Feedback;
+use crate::live::Live;
+use crate::options::{Addresses, PolicyOption, on_lost, seconds};
+use crate::pending::Pending;
+use crate::wait::interruptible;
+
+/// One rank of a world: sums numpy arrays together with the others.
+///
+/// All ranks call the same operations in the same order, with arrays of the same size and type. Operations run one after the
+/// other, in the order of the calls; a call may come from any thread. After an error the communicator is of no more use, but
+/// for `RanksLostError`.
+///
+/// `rank` and `size` default to the environment's RANK and WORLD_SIZE, `aggregators` ("host:port", several with commas or in
+/// a list: the first, and those that take over) to TRIBUTARY_AGGREGATORS; with neither, rank 0 starts an aggregator on this
+/// machine, at port 4600. Times are in seconds.
+#[pyclass(frozen, weakref, module = "tributary")]
+pub(crate) struct Communicator {
+    live: Arc<Live>,
+    world: String,
+    rank: u32,
+}
+
+#[pymethods]
+impl Communicator {
+    #[new]
+    #[pyo3(signature = (
+        world, rank = None, size = None, *, aggregators = None, policy = None, on_lost = "abort", timeout = 10.0,
+        connect_timeout = 10.0, wait = 60.0, linger = 5.0, failover_after = 1.0, lanes = None, window = None, streams = None,
+        weight = 100, priority = 0
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
+    fn new(
+        py: Python<'_>,
+        world: String,
+        rank: Option<u32>,
+        size: Option<u32>,
+        aggregators: Option<Addresses>,
+        policy: Option<PolicyOption>,
+        on_lost: &str,
+        timeout: f64,
+        connect_timeout: f64,
+        wait: f64,
+        linger: f64,
+        failover_after: f64,
+        lanes: Option<u32>,
+        window: Option<u32>,
+        streams: Option<u16>,
+        weight: u16,
+        priority: u8,
+    ) -> PyResult<Self> {
+        let rank = match rank {
+            Some(rank) => rank,
+            None => from_environment("rank", "RANK")?,
+        };
+        let size = match size {
+            Some(size) => size,
+            None => from_environment("size", "WORLD_SIZE")?,
+        };
+        let aggregators = match aggregators {
+            Some(addresses) => addresses.into(),
+            None => Addresses::Text(std::env::var(AGGREGATORS).unwrap_or_default()).into(),
+        };
+        let config = Config {
+            aggregators,
+            policy: policy.map_or(Ok(agg_worker::Policy::All), PolicyOption::policy)?,
+            on_lost: self::on_lost(on_lost)?,
+            timeout: seconds("timeout", timeout)?,
+            connect_timeout: seconds("connect_timeout", connect_timeout)?,
+            wait: seconds("wait", wait)?,
+            linger: seconds("linger", linger)?,
+            failover_after: seconds("failover_after", failover_after)?,
+            lanes,
+            window,
+            streams,
+            weight,
+            priority,
+            ..Config::new(world.clone(), rank, size)
+        };
+        // Interrupted, it joins all the same; then it is dropped, and the other ranks are told.
+        let joined = interruptible(py, "join", move || agg_worker::Communicator::connect(config))?;
+        let communicator = joined.map_err(|error| exception(py, &error))?;
+        Ok(Self {
+            live: Live::new(communicator),
+            world,
+            rank,
+        })
+    }
+
+    /// The world's name.
+    #[getter]
+    fn world(&self) -> &str {
+        &self.world
+    }
+
+    /// This rank.
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks take part: those of the world that were not lost.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<u32> {
+        self.open(py, |communicator| communicator.size())
+    }
+
+    /// The ranks that take part.
+    #[getter]
+    fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        self.open(py, |communicator| communicator.ranks())
+    }
+
+    /// Sums an array over all ranks, in place: every rank ends with the same bits. `all_reduce_async(...).wait()` in one.
+    ///
+    /// With a `feedback` (of float32) what the sum does not hold of this rank's values is kept there, for the next call with it,
+    /// and `(chunks, late)` is returned. After Ctrl-C the operation goes on in the background, and the array must not be
+    /// used before it has ended: close or drop the communicator.
+    #[pyo3(signature = (array, op = "sum", *, feedback = None))]
+    fn all_reduce(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        op: &str,
+        feedback: Option<Py<Feedback>>,
+    ) -> PyResult<Option<(u64, u64)>> {
+        self.all_reduce_async(py, array, op, feedback)?.finish(py, None)
+    }
+
+    /// The same in the background. The array is the operation's until `wait` of what is returned has said that it has ended.
+    #[pyo3(signature = (array, op = "sum", *, feedback = None))]
+    fn all_reduce_async(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        op: &str,
+        feedback: Option<Py<Feedback>>,
+    ) -> PyResult<Pending> {
+        if op != "sum" {
+            return Err(PyValueError::new_err(format!(
+                "op = '{op}' is unknown: give 'sum'"
+            )));
+        }
+        let array = Array::lend("all_reduce", array)?;
+        let Some(owner) = feedback else {
+            return self.open(py, |communicator| match array {
+                Array::F32(array) => Pending::new(communicator.submit(array), None),
+                Array::I32(array) => Pending::new(communicator.submit(array), None),
+            });
+        };
+        let Array::F32(array) = array else {
+            return Err(PyTypeError::new_err("error feedback is for arrays of float32"));
+        };
+        check_length(&array, &owner)?;
+        let feedback = owner.get().take()?;
+        self.open(py, |communicator| {
+            Pending::new(communicator.submit_with_feedback(array, feedback), Some(owner))
+        })
+    }
+
+    /// Copies rank `root`'s array to every rank, bit for bit.
+    #[pyo3(signature = (array, root = 0))]
+    fn broadcast(&self, py: Python<'_>, array: &Bound<'_, PyAny>, root: u32) -> PyResult<()> {
+        let array = Array::lend("broadcast", array)?;
+        let pending = self.open(py, |communicator| {
+            Ok(match array {
+                Array::F32(array) => Pending::new(communicator.submit_broadcast(root, array)?, None),
+                Array::I32(array) => Pending::new(communicator.submit_broadcast(root, array)?, None),
+            })
+        })?;
+        let pending = pending.map_err(|error: Error| exception(py, &error))?;
+        pending.finish(py, None).map(|_| ())
+    }
+
+    /// Waits until every rank has called it.
+    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+        let pending = self.open(py, |communicator| {
+            Pending::new(communicator.submit_barrier(), None)
+        })?;
+        pending.finish(py, None).map(|_| ())
+    }
+
+    /// What was done so far, as a dictionary; times in seconds.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.open(py, |communicator| communicator.stats())?;
+        dictionary(py, &stats)
+    }
+
+    /// Leaves the world together with the other ranks: a last barrier, so that every rank has every result.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let live = Arc::clone(&self.live);
+        let closed = interruptible(py, "close", move || live.close())?;
+        closed.map_err(|error| exception(py, &error))
+    }
+
+    /// Leaves at once. The other ranks are told: their operations end with an error.
+    fn abort(&self, py: Python<'_>) {
+        py.detach(|| self.live.abort());
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    /// Closes; or aborts, after an exception.
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        class: &Bound<'_, PyAny>,
+        _exception: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        if class.is_none() {
+            self.close(py)
+        } else {
+            self.abort(py);
+            Ok(())
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("tributary.Communicator: rank {} of '{}'", self.rank, self.world)
+    }
+}
+
+/// Where the aggregators are, if nobody says.
+const AGGREGATORS: &str = "TRIBUTARY_AGGREGATORS";
+
+impl Communicator {
+    /// Does something with the open communicator, without the interpreter's lock.
+    fn open<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut agg_worker::Communicator) -> T + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| self.live.with(work));
+        done.ok_or_else(|| {
+            let closed = Error::Closed {
+                world: self.world.clone(),
+                rank: self.rank,
+            };
+            exception(py, &closed)
+        })
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        let mut live = Some(Arc::clone(&self.live));
+        // Its threads are waited for, which the interpreter need not.
+        let _ = Python::try_attach(|py| {
+            py.detach(|| {
+                if let Some(live) = live.take() {
+                    live.abort();
+                }
+            });
+        });
+    }
+}
+
+fn from_environment(name: &str, variable: &str) -> PyResult<u32> {
+    let value = std::env::var(variable).unwrap_or_default();
+    value.parse().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "{name} is not given, and {variable} in the environment is '{value}': start the ranks with torchrun, or give {name}"
+        ))
+    })
+}
+
+/// Before the feedback is taken: an operation that fails on this does not give it back.
+fn check_length(array: &Lent<f32>, feedback: &Py<Feedback>) -> PyResult<()> {
+    let (values, feedback) = (array.len(), feedback.get().len());
+    if values == feedback {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(
+        Error::FeedbackLength { feedback, values }.to_string(),
+    ))
+}
+
+fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let dictionary = PyDict::new(py);
+    let seconds = |time: Duration| time.as_secs_f64();
+    dictionary.set_item("operations", stats.operations)?;
+    dictionary.set_item("tensor_bytes", stats.tensor_bytes)?;
+    dictionary.set_item("busy_seconds", seconds(stats.busy))?;
+    dictionary.set_item("stalled_seconds", seconds(stats.stalled))?;
+    dictionary.set_item("packets_sent", stats.packets_sent)?;
+    dictionary.set_item("resends", stats.resends)?;
+    dictionary.set_item("results", stats.results)?;
+    dictionary.set_item("late", stats.late)?;
+    dictionary.set_item("moves", stats.moves)?;
+    dictionary.set_item("round_trip_seconds", seconds(stats.round_trip))?;
+    dictionary.set_item("lanes", stats.lanes)?;
+    dictionary.set_item("window", stats.window)?;
+    dictionary.set_item("streams", stats.streams)?;
+    Ok(dictionary)
+}
