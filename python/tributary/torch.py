@@ -5,29 +5,28 @@ One line after the model is wrapped::
     ddp = DistributedDataParallel(model)
     tributary.torch.accelerate(ddp)
 
-Importing this also registers the back end ``tributary`` of ``torch.distributed``, where torch has what that takes (2.14).
+Importing this also registers the back end ``tributary`` of ``torch.distributed``, for torch 2.14 and newer.
 """
 
 # No `from __future__ import annotations`: DDP compares the hook's annotations with types, not with their names.
 
 import logging
+import threading
 import time
+import weakref
 from typing import Any, Optional, Union
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from . import _rendezvous
+from . import _rendezvous, backend
 from ._lane import Lane, Operation, takes
 from ._tributary import Communicator, Feedback
 from .errors import Error
 from .policy import Quorum
 
-if dist.is_available() and hasattr(dist.Backend, "register_backend"):
-    from . import backend
-
-    backend.register()
+backend.register()
 
 __all__ = ["State", "accelerate", "backend_stats", "hook"]
 
@@ -70,6 +69,10 @@ class State:
             **options,
         )
         self.lane = Lane(communicator, name)
+        self._rank = exchange.rank
+        # A model that is thrown away leaves its world in order, too; at the process's end all that is open does.
+        self._leave = weakref.finalize(self, _leave, self.lane)
+        self._leave.atexit = False
         self._keeps_feedback = isinstance(policy, Quorum)
         self._feedback: dict[tuple[int, ...], Feedback] = {}
         self._fallbacks: dict[str, int] = {}
@@ -97,6 +100,7 @@ class State:
 
     def close(self) -> None:
         """Leaves the world together with the other ranks. The end of the process does it, too."""
+        self._leave.detach()
         self.lane.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -149,12 +153,26 @@ class State:
         if tensor.layout != torch.strided:
             what += f", {tensor.layout}".replace("torch.", "")
         if what not in self._fallbacks:
-            _log.warning("gradients of %s are not summed in the network: they go to the process group's back end", what)
+            # Once is enough: all ranks do the same.
+            level = logging.WARNING if self._rank == 0 else logging.INFO
+            _log.log(level, "not in the network, by the process group's back end: gradients of %s", what)
         self._fallbacks[what] = self._fallbacks.get(what, 0) + 1
         work = dist.all_reduce(tensor, group=self.process_group, async_op=True)
         assert work is not None
         size = self.process_group.size()
         return work.get_future().then(lambda future: future.value()[0].div_(size))
+
+
+def _leave(lane: Lane) -> None:
+    """In the background: the last barrier waits for the other ranks, which throw the model away when they do."""
+
+    def leave() -> None:
+        try:
+            lane.close()
+        except Error as error:
+            _log.warning("leaving: %s", error)
+
+    threading.Thread(target=leave, name="tributary-leave").start()
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
