@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use agg_core::Exponent;
-use agg_core::fixed_point::{Scale, dequantize, quantize};
+use agg_core::fixed_point::{Meaning, Scale, dequantize, quantize};
+use agg_core::{Exponent, Width};
 use benches::cpu_time::{self, CpuTime};
 use benches::isa::{Isa, Work};
 use benches::place::Place;
@@ -20,7 +20,7 @@ impl<const N: usize> Buffers<N> {
     fn new(place: Place) -> Self {
         let chunks = place.chunks(4 * N);
         let block: [f32; N] = std::array::from_fn(|lane| (lane as f32 - 100.0) / 77.0);
-        let scale = Scale::new(Exponent::of(&block), 8).expect("not all zeros");
+        let scale = Scale::new(Exponent::of(&block), 8, Width::Bits32).expect("not all zeros");
         Self {
             floats: vec![block; chunks],
             wire: vec![[0; N]; chunks],
@@ -47,7 +47,12 @@ impl<const N: usize> Work for Dequantize<'_, N> {
     #[inline(always)]
     fn work(&mut self) {
         for (floats, wire) in self.0.floats.iter_mut().zip(&self.0.wire) {
-            dequantize(black_box(wire), Some(black_box(&self.0.scale)), black_box(floats));
+            dequantize(
+                black_box(wire),
+                Some(black_box(&self.0.scale)),
+                Meaning::Sum,
+                black_box(floats),
+            );
         }
     }
 }

@@ -35,8 +35,8 @@ impl Elements {
 
     fn kind(&self) -> OpKind {
         match self {
-            Self::I32(_) => OpKind::SumI32,
-            Self::F32(_) => OpKind::SumF32,
+            Self::I32(_) => OpKind::SUM_I32,
+            Self::F32(_) => OpKind::SUM_F32,
         }
     }
 }

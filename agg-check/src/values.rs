@@ -25,13 +25,13 @@ pub struct Step {
 impl Step {
     /// Integers.
     pub const fn i32(blocks: usize) -> Self {
-        let kind = OpKind::SumI32;
+        let kind = OpKind::SUM_I32;
         Self { kind, blocks }
     }
 
     /// Floats: as many header-only chunks as fit the window go ahead.
     pub const fn f32(blocks: usize) -> Self {
-        let kind = OpKind::SumF32;
+        let kind = OpKind::SUM_F32;
         Self { kind, blocks }
     }
 
@@ -50,16 +50,16 @@ impl Step {
     fn fill(self, value: impl Fn(usize) -> i32) -> Data {
         let values = (0..self.operation().elements as usize).map(|element| value(element / LANES));
         match self.kind {
-            OpKind::SumI32 => Data::I32(values.collect()),
-            OpKind::SumF32 => Data::F32(values.map(|value| value as f32).collect()),
             OpKind::Barrier => Data::Empty,
+            kind if kind.is_scaled() => Data::F32(values.map(|value| value as f32).collect()),
+            OpKind::Reduce(_) => Data::I32(values.collect()),
         }
     }
 
     /// Chunks that go ahead of those with values.
     pub fn headers(self, window: u16) -> usize {
         match self.kind {
-            OpKind::SumF32 => self.blocks.min(usize::from(window)),
+            kind if kind.is_scaled() => self.blocks.min(usize::from(window)),
             _ => 0,
         }
     }
@@ -74,7 +74,7 @@ impl Step {
     /// Its place changes with the block, so that the largest exponent of a block is not always the same member's;
     /// but where results may leave some out, who then would be clamped, all have the same.
     pub fn contribution(self, seq: usize, member: usize, members: usize, leaves_out: bool) -> Data {
-        let level = if leaves_out && self.kind == OpKind::SumF32 {
+        let level = if leaves_out && self.kind.is_scaled() {
             LEVEL
         } else {
             0

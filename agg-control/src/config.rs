@@ -1,5 +1,6 @@
 //! Settings of the control service.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub struct ControlConfig {
     pub tls: Option<TlsConfig>,
     /// The aggregator to which this one sends its sums; without it this one is a root.
     pub parent: Option<ParentConfig>,
+    /// Where Prometheus finds `/metrics`, over HTTP without TLS; without it nowhere.
+    pub metrics: Option<SocketAddr>,
     /// A rank that is not heard for this long ends its job; an ended job is remembered as long.
     #[serde(with = "seconds")]
     pub lost_after: Duration,
@@ -45,6 +48,7 @@ impl Default for ControlConfig {
         Self {
             tls: None,
             parent: None,
+            metrics: None,
             lost_after: Duration::from_secs(10),
             heartbeat: Duration::from_secs(1),
             longest_wait: Duration::from_secs(3600),

@@ -24,6 +24,7 @@ mod convert;
 #[doc(hidden)]
 pub mod fuzzing;
 mod messages;
+mod metrics;
 mod negotiate;
 mod plane;
 mod refusal;

@@ -14,6 +14,7 @@ use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use crate::client::ControlError;
 use crate::config::{ConfigError, ControlConfig, TlsConfig};
+use crate::metrics;
 use crate::plane::DataPlane;
 use crate::proto::control_server;
 use crate::registry::Registry;
@@ -79,6 +80,7 @@ pub enum ServeError {
 /// The running control service. Dropping it shuts it down.
 pub struct ControlServer {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -109,6 +111,9 @@ pub fn serve_on(
     config.validate()?;
     let address = listener.local_addr().map_err(ServeError::Listener)?;
     listener.set_nonblocking(true).map_err(ServeError::Listener)?;
+    let metrics = config.metrics.map(listen).transpose()?;
+    let metrics_address = metrics.as_ref().map(TcpListener::local_addr);
+    let metrics_address = metrics_address.transpose().map_err(ServeError::Listener)?;
     let shared = Arc::new(Shared::new(Registry::new(plane, config.clone()), config));
     let router = router(&shared)?;
     let uplink = Uplink::new(&shared)?;
@@ -122,21 +127,37 @@ pub fn serve_on(
             .with_nodelay(Some(true))
     };
     let (stop, stopped) = oneshot::channel();
-    let serving = serve_until_stopped(router, incoming, uplink, shared.clone(), stopped);
+    let serving = serve_until_stopped(router, incoming, metrics, uplink, shared.clone(), stopped);
     let thread = std::thread::Builder::new()
         .name("tributary-control".into())
         .spawn(move || runtime.block_on(serving))
         .map_err(ServeError::Thread)?;
     tracing::info!(%address, "control service listens");
+    if let Some(address) = metrics_address {
+        tracing::info!("metrics for Prometheus at http://{address}/metrics");
+    }
     Ok(ControlServer {
         address,
+        metrics_address,
         shared,
         stop: Some(stop),
         thread: Some(thread),
     })
 }
 
+/// A socket that listens and does not block.
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listener = TcpListener::bind(address).map_err(|source| ServeError::Listen { address, source })?;
+    listener.set_nonblocking(true).map_err(ServeError::Listener)?;
+    Ok(listener)
+}
+
 impl ControlServer {
+    /// The address where Prometheus finds `/metrics`.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
     /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
@@ -218,11 +239,13 @@ fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
 async fn serve_until_stopped(
     router: Router,
     incoming: TcpIncoming,
+    metrics: Option<TcpListener>,
     uplink: Option<Uplink>,
     shared: Arc<Shared>,
     stopped: oneshot::Receiver<()>,
 ) {
     let reclaim = tokio::spawn(reclaim(shared.clone()));
+    let metrics = metrics.map(|listener| tokio::spawn(metrics::serve(listener, shared.clone())));
     let (farewell, goodbye) = oneshot::channel();
     let uplink = uplink.map(|uplink| tokio::spawn(uplink.run(goodbye)));
     let (begin, begun) = oneshot::channel();
@@ -245,6 +268,9 @@ async fn serve_until_stopped(
         () = grace => tracing::warn!("some calls were still open after the grace period"),
     }
     reclaim.abort();
+    if let Some(metrics) = metrics {
+        metrics.abort();
+    }
     if let Some(uplink) = uplink {
         // It tells the parent of the jobs that were aborted, and ends by itself.
         let _ = tokio::time::timeout(shared.config().shutdown_grace, uplink).await;

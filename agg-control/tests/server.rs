@@ -134,3 +134,68 @@ fn clients_work_inside_of_another_runtime() {
         assert!(client.describe().is_ok());
     });
 }
+
+/// What a browser or Prometheus gets.
+fn http(address: SocketAddr, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_show_what_a_status_does() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (server, _plane) = start(ControlConfig {
+        metrics: Some(any),
+        ..ControlConfig::default()
+    });
+    let address = server.metrics_addr().unwrap();
+    let _job = job(&server, "with \"quotes\"", 2);
+    let page = http(address, "/metrics");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    assert!(
+        page.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{page}"
+    );
+    for line in [
+        "# TYPE tributary_jobs_running gauge",
+        "tributary_jobs_running 1.0",
+        r#"tributary_job_ranks{world="with \"quotes\""} 2.0"#,
+        r#"tributary_rank_lag_seconds{world="with \"quotes\"",rank="1"}"#,
+        "# TYPE tributary_events counter",
+        r#"tributary_events_total{shard="0",event=""#,
+        "# UNIT tributary_slot_memory_bytes bytes",
+        "# EOF",
+    ] {
+        assert!(page.contains(line), "{line} is not in {page}");
+    }
+    assert!(http(address, "/").starts_with("HTTP/1.1 404"));
+    drop(server);
+    assert!(
+        std::net::TcpStream::connect(address).is_err(),
+        "it ends with the service"
+    );
+}
+
+#[test]
+fn a_port_for_metrics_that_is_taken_is_an_error_at_once() {
+    let (server, _plane) = start(ControlConfig::default());
+    let config = ControlConfig {
+        metrics: Some(server.local_addr()),
+        ..ControlConfig::default()
+    };
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let error = serve(any, FakePlane::shared(), config).err().unwrap().to_string();
+    assert!(
+        error.starts_with(&format!("cannot listen on {}", server.local_addr())),
+        "{error}"
+    );
+}

@@ -528,7 +528,7 @@ struct Recall<'a> {
 }
 
 impl Recall<'_> {
-    /// R-SPILL-3: adds the store's part, and lets the slot go if it is whole.
+    /// R-SPILL-3: merges the store's part, and lets the slot go if it is whole.
     fn run<const N: usize>(self, sums: &[i32], out: &mut [u8]) -> (Counter, Verdict) {
         let (job, index) = (&self.entry.job, self.place as usize);
         let unwanted = (Counter::Duplicate, Verdict::Quiet);
@@ -554,8 +554,9 @@ impl Recall<'_> {
             return unwanted;
         };
         head.take_back();
+        let combine = head.combine();
         for (value, sum) in values.iter_mut().zip(sums) {
-            *value = value.wrapping_add(*sum);
+            *value = combine.lanes(*value, *sum);
         }
         let slot = index.checked_div(usize::from(job.generations)).unwrap_or(0) as u16;
         let arrival = head.result(self.key, job.epoch, slot);

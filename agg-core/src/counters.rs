@@ -90,6 +90,8 @@ counters! {
     DroppedMemory = "dropped_no_free_frame",
     /// Packets dropped: a slot outside the job's window.
     DroppedSlot = "dropped_bad_slot",
+    /// Packets dropped: of a kind of operation that this version does not know.
+    DroppedOperation = "dropped_unknown_operation",
 }
 
 /// What an aggregator has counted since it started.

@@ -5,6 +5,8 @@
 //! `i32`, rounded to nearest with ties to even, and summed exactly. Only workers run this module; an aggregator
 //! sees integers and takes maxima of exponents.
 
+use crate::{Float, Width};
+
 /// A power of two above every magnitude of a block: `|x| < 2^e`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Exponent(pub i16);
@@ -15,12 +17,14 @@ impl Exponent {
 
     /// The exponent of the largest *finite* magnitude in `block`; NaN and infinities are flagged, not scaled.
     #[inline(always)]
-    pub fn of(block: &[f32]) -> Self {
+    pub fn of<F: Float>(block: &[F]) -> Self {
         let mut largest = 0_i32;
-        for value in block {
-            let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
-            largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
-        }
+        F::read(block, |_, piece| {
+            for value in piece {
+                let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
+                largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
+            }
+        });
         if largest == 0 {
             return Self::NONE;
         }
@@ -40,30 +44,32 @@ const MAGNITUDE_BITS: i32 = 0x7fff_ffff;
 /// How the values of one chunk are scaled: the agreed exponent and the headroom for the sum (R-NUM-2).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
-    /// Multiplying by both in turn gives `2^(31 - headroom - e)`: one factor alone can be out of range.
+    /// Multiplying by both in turn gives `2^(width - 1 - headroom - e)`: one factor alone can be out of range.
     up: [f32; 2],
     down: [f32; 2],
-    /// Bits of the magnitude of an integer, `31 - headroom`: the limit is `2^bits - 1`.
+    /// Bits of the magnitude of an integer, `width - 1 - headroom`: the limit is `2^bits - 1`.
     bits: u32,
     /// `2^bits` as the bits of a float.
     above_limit: i32,
+    width: Width,
 }
 
 impl Scale {
-    /// The scale for an agreed exponent and `workers` summands, at least 1. `None` for [`Exponent::NONE`]: every
-    /// value is zero. An exponent outside what `f32` has is clamped into it.
-    pub fn new(exponent: Exponent, workers: u32) -> Option<Self> {
+    /// The scale for an agreed exponent and `workers` summands, at least 1, of which each sum has `width` bits. `None` for
+    /// [`Exponent::NONE`]: every value is zero. An exponent outside what `f32` has is clamped into it. More workers than
+    /// [`Width::most_workers`] can overflow.
+    pub fn new(exponent: Exponent, workers: u32, width: Width) -> Option<Self> {
         if exponent == Exponent::NONE {
             return None;
         }
         // The base-2 logarithm, rounded up.
-        let headroom = (32 - (workers.max(1) - 1).leading_zeros()).min(30) as i32;
-        let power = 31 - headroom - i32::from(exponent.0.clamp(-149, 128));
-        Some(Self::with_factors(
-            halves(power),
-            halves(-power),
-            31 - headroom as u32,
-        ))
+        let headroom = 32 - (workers.max(1) - 1).leading_zeros();
+        let bits = (width.bits() - 1).saturating_sub(headroom).max(1);
+        let power = bits as i32 - i32::from(exponent.0.clamp(-149, 128));
+        Some(Self {
+            width,
+            ..Self::with_factors(halves(power), halves(-power), bits)
+        })
     }
 
     /// The scale for magnitudes below `2^bits`.
@@ -73,6 +79,7 @@ impl Scale {
             down,
             bits,
             above_limit: (bits as i32 + 127) << 23,
+            width: Width::Bits32,
         }
     }
 
@@ -121,40 +128,120 @@ fn halves(power: i32) -> [f32; 2] {
 }
 
 /// Writes `block` scaled to integers, little-endian, and returns whether any value was NaN or infinite. Lanes past
-/// the block's end are zero.
+/// the block's end are zero. Narrow values lie in planes: with two a lane, the second half of a chunk's values lies above the
+/// first (R-NUM-7).
 #[inline(always)]
-pub fn quantize(block: &[f32], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
-    let (filled, padding) = lanes.split_at_mut(block.len().min(lanes.len()));
-    padding.fill([0; 4]);
+pub fn quantize<F: Float>(block: &[F], scale: Option<&Scale>, lanes: &mut [[u8; 4]]) -> bool {
+    let Some(scale) = scale.copied() else {
+        lanes.fill([0; 4]);
+        return has_nonfinite(block);
+    };
+    let filled = block.len().min(lanes.len());
+    lanes[filled..].fill([0; 4]);
     let mut largest = 0_i32;
-    match scale.copied() {
-        // A copy: the values written could not be told from the fields of a reference.
-        Some(scale) => {
-            for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
-                *lane = scale.quantize_one(*value).to_le_bytes();
-            }
-        }
-        None => {
-            for (lane, value) in filled.iter_mut().zip(block) {
-                largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
-                *lane = [0; 4];
-            }
-        }
+    for (plane, values) in block.chunks(lanes.len().max(1)).enumerate() {
+        F::read(values, |at, piece| {
+            let lanes = &mut lanes[at..];
+            largest = largest.max(if plane == 0 {
+                write_lowest(piece, scale, lanes)
+            } else {
+                add_above(piece, scale, scale.width.bits() * plane as u32, lanes)
+            });
+        });
     }
     largest >= INFINITY_BITS
 }
 
+fn has_nonfinite<F: Float>(block: &[F]) -> bool {
+    let mut largest = 0_i32;
+    F::read(block, |_, piece| {
+        let magnitudes = piece.iter().map(|value| value.to_bits() as i32 & MAGNITUDE_BITS);
+        largest = magnitudes.fold(largest, i32::max);
+    });
+    largest >= INFINITY_BITS
+}
+
+/// The lowest plane, or the only one. Returns the bits of the largest magnitude. The scale is a copy: the values written could
+/// not be told from the fields of a reference.
+#[inline(always)]
+fn write_lowest(values: &[f32], scale: Scale, lanes: &mut [[u8; 4]]) -> i32 {
+    let mut largest = 0_i32;
+    for (lane, value) in lanes.iter_mut().zip(values) {
+        largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
+        *lane = scale.quantize_one(*value).to_le_bytes();
+    }
+    largest
+}
+
+/// A plane above: added, so that lanes of several members add up in each of their planes.
+#[inline(always)]
+fn add_above(values: &[f32], scale: Scale, shift: u32, lanes: &mut [[u8; 4]]) -> i32 {
+    let mut largest = 0_i32;
+    for (lane, value) in lanes.iter_mut().zip(values) {
+        largest = largest.max(value.to_bits() as i32 & MAGNITUDE_BITS);
+        let above = scale.quantize_one(*value) << shift;
+        *lane = i32::from_le_bytes(*lane).wrapping_add(above).to_le_bytes();
+    }
+    largest
+}
+
+/// What summed integers become.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Meaning {
+    /// Sums.
+    Sum,
+    /// Sums of some as an estimate of the sum of all: times their number over that of those (R-QUORUM-4).
+    Estimate(f32),
+    /// Averages of so many, at least 1: in `f64`, and rounded to `f32` once (R-NUM-9).
+    Average(u32),
+}
+
 /// Writes summed integers back as floats; zeros where there is no scale.
 #[inline(always)]
-pub fn dequantize(sums: &[i32], scale: Option<&Scale>, block: &mut [f32]) {
-    match scale {
-        Some(scale) => {
-            for (value, sum) in block.iter_mut().zip(sums) {
-                *value = scale.dequantize_one(*sum);
-            }
+pub fn dequantize<F: Float>(sums: &[i32], scale: Option<&Scale>, meaning: Meaning, block: &mut [F]) {
+    let Some(scale) = scale.copied() else {
+        F::write(block, |_, piece| piece.fill(0.0));
+        return;
+    };
+    match meaning {
+        Meaning::Sum => {
+            let [first, second] = scale.down;
+            unpack(sums, scale.width, block, |sum| sum as f32 * first * second);
         }
-        None => block.fill(0.0),
+        Meaning::Estimate(factor) => {
+            let [first, second] = scale.down;
+            unpack(sums, scale.width, block, |sum| {
+                sum as f32 * first * second * factor
+            });
+        }
+        Meaning::Average(of) => {
+            let factor = f64::from(scale.down[0]) * f64::from(scale.down[1]) / f64::from(of);
+            unpack(sums, scale.width, block, |sum| (f64::from(sum) * factor) as f32);
+        }
+    }
+}
+
+/// A lane is `v0 + v1·2^width + …` with signed values. With half of `2^width` added to each value below one, none of those is
+/// negative, and none borrows from it: its bits are what it is.
+#[inline(always)]
+fn unpack<F: Float>(sums: &[i32], width: Width, block: &mut [F], value_of: impl Fn(i32) -> f32) {
+    let (bits, mut halves) = (width.bits(), 0_i32);
+    for (plane, values) in block.chunks_mut(sums.len().max(1)).enumerate() {
+        let shift = bits * plane as u32;
+        F::write(values, |at, piece| {
+            let sums = piece.iter_mut().zip(&sums[at..]);
+            if bits == 32 {
+                for (value, sum) in sums {
+                    *value = value_of(*sum);
+                }
+            } else {
+                for (value, lane) in sums {
+                    let above = lane.wrapping_add(halves) >> shift;
+                    *value = value_of(above << (32 - bits) >> (32 - bits));
+                }
+            }
+        });
+        halves = halves.wrapping_add(1_i32.wrapping_shl(bits - 1 + shift));
     }
 }
 
@@ -180,11 +267,12 @@ mod tests {
     use super::*;
 
     fn round_trip(values: &[f32]) -> [f32; 4] {
-        let scale = Scale::new(Exponent::of(values), 1);
+        let scale = Scale::new(Exponent::of(values), 1, Width::Bits32);
         let mut lanes = [[0; 4]; 4];
         assert!(!quantize(values, scale.as_ref(), &mut lanes));
         let mut back = [0.0; 4];
-        dequantize(&lanes.map(i32::from_le_bytes), scale.as_ref(), &mut back);
+        let sums = lanes.map(i32::from_le_bytes);
+        dequantize(&sums, scale.as_ref(), Meaning::Sum, &mut back);
         back
     }
 
@@ -257,13 +345,16 @@ mod tests {
 
     #[test]
     fn num_2_a_sum_of_the_largest_values_does_not_overflow() {
-        for workers in 1..=64_u32 {
-            let scale = Scale::new(Exponent(0), workers).unwrap();
-            let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
-            assert!(
-                largest * i64::from(workers) <= i64::from(i32::MAX),
-                "{workers} workers"
-            );
+        for width in Width::ALL {
+            for workers in 1..=width.most_workers().min(4096) {
+                let scale = Scale::new(Exponent(0), workers, width).unwrap();
+                let largest = i64::from(scale.quantize_one(1.0_f32.next_down()));
+                let most = (1_i64 << (width.bits() - 1)) - 1;
+                assert!(
+                    largest >= 3 && largest * i64::from(workers) <= most,
+                    "{workers} workers, {width:?}"
+                );
+            }
         }
     }
 
@@ -271,7 +362,7 @@ mod tests {
     fn any_number_of_workers_has_a_scale() {
         for (workers, bits) in [(0, 31), (1, 31), (2, 30), (3, 29), (u32::MAX, 1)] {
             assert_eq!(
-                Scale::new(Exponent(0), workers).unwrap().bits,
+                Scale::new(Exponent(0), workers, Width::Bits32).unwrap().bits,
                 bits,
                 "{workers} workers"
             );
@@ -280,11 +371,13 @@ mod tests {
 
     #[test]
     fn num_6_nonfinite_values_are_noticed() {
-        let scale = Scale::new(Exponent(1), 2);
-        let mut lanes = [[0; 4]; 2];
-        assert!(quantize(&[1.0, f32::NAN], scale.as_ref(), &mut lanes));
-        assert!(quantize(&[f32::NEG_INFINITY], None, &mut lanes));
-        assert!(!quantize(&[1.0], scale.as_ref(), &mut lanes));
-        assert_eq!(lanes[1], [0; 4], "padding is zero");
+        for width in Width::ALL {
+            let scale = Scale::new(Exponent(1), 2, width);
+            let mut lanes = [[0; 4]; 2];
+            assert!(quantize(&[1.0, f32::NAN], scale.as_ref(), &mut lanes));
+            assert!(quantize(&[f32::NEG_INFINITY], None, &mut lanes));
+            assert!(!quantize(&[1.0], scale.as_ref(), &mut lanes));
+            assert_eq!(lanes[1], [0; 4], "padding is zero");
+        }
     }
 }

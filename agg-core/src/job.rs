@@ -366,6 +366,9 @@ impl Job {
         if header.slot >= self.window {
             return Err(Rejection::Drop(Counter::DroppedSlot));
         }
+        if !header.has_known_operation() {
+            return Err(Rejection::Drop(Counter::DroppedOperation));
+        }
         Ok(())
     }
 
@@ -386,6 +389,9 @@ impl Job {
         }
         if header.slot >= self.window {
             return Err(Counter::DroppedSlot);
+        }
+        if !header.has_known_operation() {
+            return Err(Counter::DroppedOperation);
         }
         Ok(())
     }

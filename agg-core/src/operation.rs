@@ -3,28 +3,8 @@
 use core::fmt;
 use core::ops::Range;
 
-/// What an operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum OpKind {
-    /// The sum of `i32`, wrapping. Exact.
-    SumI32 = 1,
-    /// The sum of `f32` in block fixed point.
-    SumF32 = 2,
-    /// No values: every rank waits for every other.
-    Barrier = 3,
-}
-
-impl OpKind {
-    const fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => Self::SumI32,
-            2 => Self::SumF32,
-            3 => Self::Barrier,
-            _ => return None,
-        })
-    }
-}
+use crate::OpKind;
+use crate::kind::ReduceOp;
 
 /// An operation as every rank must state it alike (R-OP-4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,12 +18,12 @@ pub struct Operation {
 impl Operation {
     /// The operation in one word, as it travels: the kind in the top byte, the elements below.
     pub const fn tag(self) -> u64 {
-        ((self.kind as u64) << 56) | (self.elements & ((1 << 56) - 1))
+        ((self.kind.to_wire() as u64) << 56) | (self.elements & ((1 << 56) - 1))
     }
 
     /// The operation that a tag states; `None` for a kind this version does not know.
     pub const fn from_tag(tag: u64) -> Option<Self> {
-        match OpKind::from_wire((tag >> 56) as u8) {
+        match OpKind::from_wire(kind_of(tag)) {
             Some(kind) => Some(Self {
                 kind,
                 elements: tag & ((1 << 56) - 1),
@@ -53,14 +33,23 @@ impl Operation {
     }
 }
 
-/// As a user would say it: `all_reduce of 1000 f32`.
+/// The number of the kind that a tag states, known or not.
+#[inline(always)]
+pub const fn kind_of(tag: u64) -> u8 {
+    (tag >> 56) as u8
+}
+
+/// As a user would say it: `all_reduce of 1000 f32`, `all_reduce (avg) of 1000 f32 in 16 bits`.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            OpKind::SumI32 => write!(f, "all_reduce of {} i32", self.elements),
-            OpKind::SumF32 => write!(f, "all_reduce of {} f32", self.elements),
-            OpKind::Barrier => f.write_str("barrier"),
+        let OpKind::Reduce(reduction) = self.kind else {
+            return f.write_str("barrier");
+        };
+        match reduction.op() {
+            ReduceOp::Sum => f.write_str("all_reduce")?,
+            op => write!(f, "all_reduce ({op})")?,
         }
+        write!(f, " of {} {reduction}", self.elements)
     }
 }
 
@@ -70,27 +59,42 @@ pub const MIN_CHUNKS_PER_STREAM: u64 = 64;
 
 /// The elements of an operation that stream `stream` of `streams` carries (R-OP-5): contiguous, cut at chunk
 /// boundaries, so that the blocks of fixed point, and with them the bits of the result, do not depend on the
-/// number of streams.
-pub fn stream_part(elements: u64, lanes: u64, streams: u64, stream: u64) -> Range<u64> {
-    let chunks = elements.div_ceil(lanes.max(1));
+/// number of streams. A chunk holds `per_chunk` elements, as [`OpKind::elements_of`] says.
+pub fn stream_part(elements: u64, per_chunk: u64, streams: u64, stream: u64) -> Range<u64> {
+    let chunks = elements.div_ceil(per_chunk.max(1));
     let used = (chunks / MIN_CHUNKS_PER_STREAM).clamp(1, streams.max(1));
-    let edge = |index: u64| (chunks * index.min(used) / used * lanes).min(elements);
+    let edge = |index: u64| (chunks * index.min(used) / used * per_chunk).min(elements);
     edge(stream)..edge(stream + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    extern crate std;
+    use std::format;
 
     #[test]
     fn op_4_tags_are_invertible_and_distinct() {
-        for kind in [OpKind::SumI32, OpKind::SumF32, OpKind::Barrier] {
+        for kind in OpKind::all() {
             for elements in [0, 1, 1000, (1 << 56) - 1] {
                 let operation = Operation { kind, elements };
                 assert_eq!(Operation::from_tag(operation.tag()), Some(operation));
             }
         }
         assert_eq!(Operation::from_tag(0), None);
+    }
+
+    #[test]
+    fn operations_are_said_as_a_user_would() {
+        let said = |op, element, width| {
+            let kind = OpKind::reduce(op, element, width).unwrap();
+            format!("{}", Operation { kind, elements: 1000 })
+        };
+        use crate::kind::{ElementType, Width};
+        let plain = said(ReduceOp::Sum, ElementType::F32, Width::Bits32);
+        assert_eq!(plain, "all_reduce of 1000 f32");
+        let narrow = said(ReduceOp::Avg, ElementType::F32, Width::Bits16);
+        assert_eq!(narrow, "all_reduce (avg) of 1000 f32 in 16 bits");
     }
 
     #[test]

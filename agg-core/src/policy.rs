@@ -1,6 +1,6 @@
 //! When a slot is complete (R-SLOT-7, R-QUORUM).
 
-use crate::{MemberSet, Nanos, OpKind};
+use crate::{MemberSet, Nanos, kind, operation};
 
 /// When a slot is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -8,7 +8,7 @@ pub enum Policy {
     /// With every expected member. Exact.
     #[default]
     All,
-    /// Sums of `f32` are let go with fewer; everything else waits for all (R-QUORUM-1).
+    /// Sums and averages of floats are let go with fewer; everything else waits for all (R-QUORUM-1).
     Quorum {
         /// With at least so many members,
         members: u8,
@@ -40,8 +40,7 @@ impl Policy {
         let Self::Quorum { members, grace } = self else {
             return false;
         };
-        // The kind is the tag's top byte.
-        op >> 56 == OpKind::SumF32 as u64
+        kind::is_scaled(operation::kind_of(op))
             && !set.is_empty()
             && set.len() >= u32::from(members).min(expected.len())
             && (age >= grace || expected.is_subset(set.union(late)))

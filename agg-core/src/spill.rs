@@ -128,7 +128,7 @@ impl Frames {
         }
     }
 
-    /// Gives the generation a frame of zeros: what it holds already, if anything, is in the store and is added later.
+    /// Gives the generation a frame that holds nothing: what was merged already, if anything, is in the store and comes later.
     pub(crate) fn assign<const N: usize>(
         &mut self,
         heads: &mut [Head],
@@ -140,8 +140,9 @@ impl Frames {
             Some(number) => number,
             None => self.evict(heads, counters)?,
         };
-        frame_mut::<N>(values, number)?.fill(0);
-        heads.get_mut(index)?.set_frame(number);
+        let head = heads.get_mut(index)?;
+        frame_mut::<N>(values, number)?.fill(head.combine().identity());
+        head.set_frame(number);
         Some(number as usize)
     }
 

@@ -5,7 +5,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Counter, Epoch, Exponent, MemberSet, Round};
+use crate::{Counter, Epoch, Exponent, MemberSet, OpKind, Round, operation};
 
 /// Bytes of a header. A multiple of 8, so that the values behind it are aligned as the header is.
 pub const HEADER_LEN: usize = 56;
@@ -331,6 +331,12 @@ impl Header {
         };
         raw.check = raw.checksum().to_le();
         bytemuck::must_cast(raw)
+    }
+
+    /// Whether the operation's kind is one that this version knows: else lanes would be combined as nobody meant (R-VALID-8).
+    #[inline(always)]
+    pub const fn has_known_operation(&self) -> bool {
+        OpKind::from_wire(operation::kind_of(self.op)).is_some()
     }
 
     /// Bytes that must follow this header in a job with `lanes` values a chunk (R-VALID-9).

@@ -7,14 +7,14 @@ use common::*;
 
 fn sum_i32(elements: usize) -> Operation {
     Operation {
-        kind: OpKind::SumI32,
+        kind: OpKind::SUM_I32,
         elements: elements as u64,
     }
 }
 
 fn sum_f32(elements: usize) -> Operation {
     Operation {
-        kind: OpKind::SumF32,
+        kind: OpKind::SUM_F32,
         elements: elements as u64,
     }
 }

@@ -16,7 +16,7 @@ fn cluster(frames: u32, weather: Weather, seed: u64) -> Cluster {
 
 fn check(cluster: &mut Cluster, elements: usize, salt: u64, interfere: impl FnMut(&mut Cluster)) {
     let operation = Operation {
-        kind: OpKind::SumI32,
+        kind: OpKind::SUM_I32,
         elements: elements as u64,
     };
     let inputs: Vec<_> = (0..3).map(|member| numbers(member, elements, salt)).collect();

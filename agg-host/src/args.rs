@@ -24,6 +24,9 @@ pub struct HostArgs {
     /// The control address of the aggregator of which this one is a leaf; its ranks are then those of the parent's world.
     #[arg(long, value_name = "HOST:PORT")]
     pub parent: Option<String>,
+    /// Where Prometheus finds `/metrics`, over HTTP [default: nowhere].
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<SocketAddr>,
 }
 
 impl HostArgs {
@@ -44,6 +47,7 @@ impl HostArgs {
     ) {
         *control_addr = self.control_addr.unwrap_or(*control_addr);
         *data_addr = self.data_addr.unwrap_or(*data_addr);
+        control.metrics = self.metrics.or(control.metrics);
         if let Some(address) = &self.parent {
             let tls = control.parent.take().and_then(|parent| parent.tls);
             control.parent = Some(ParentConfig {

@@ -3,8 +3,8 @@
 //! `cargo run --release -p agg-model --example accuracy` prints the table of docs/verification.md. Errors are in units of
 //! the block's largest magnitude: what a gradient's step can notice.
 
-use agg_core::Exponent;
-use agg_core::fixed_point::{Scale, dequantize, quantize};
+use agg_core::fixed_point::{Meaning, Scale, dequantize, quantize};
+use agg_core::{Exponent, Width};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -98,7 +98,7 @@ fn measure(
         .map(|input| Exponent::of(input))
         .max()
         .unwrap_or(Exponent::NONE);
-    let scale = Scale::new(exponent, members as u32);
+    let scale = Scale::new(exponent, members as u32, Width::Bits32);
     let mut sums = vec![0_i32; LANES];
     for input in &inputs {
         let mut lanes = vec![[0; 4]; LANES];
@@ -108,7 +108,7 @@ fn measure(
         }
     }
     let mut ours = vec![0.0; LANES];
-    dequantize(&sums, scale.as_ref(), &mut ours);
+    dequantize(&sums, scale.as_ref(), Meaning::Sum, &mut ours);
     for lane in 0..LANES {
         let exact: f64 = inputs.iter().map(|input| f64::from(input[lane])).sum();
         // A ring reduces each part of the tensor in the order of the ranks, beginning with another one for each part.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::job::ModelJob;
+use crate::kind::combine;
 use crate::packet::{DATA, FROM_AGGREGATOR, ModelPacket, REFUSAL, WANT, to_bytes};
 
 /// The shortest time between two Wants of a generation, in ns (R-SLOT-4), and between two sends up (R-LEAF-2).
@@ -133,9 +134,7 @@ impl Generation {
             return self.settle(arrival, job, "contributions_merged", now);
         }
         if arrival.set.is_disjoint(&self.set) {
-            for (value, arrived) in self.values.iter_mut().zip(values) {
-                *value = value.wrapping_add(arrived);
-            }
+            self.combine(&values);
             self.set.extend(&arrival.set);
             self.workers = self.workers.wrapping_add(arrival.workers);
             self.nonfinite = self.nonfinite || arrival.nonfinite;
@@ -154,6 +153,17 @@ impl Generation {
         };
         self.replace(arrival, values);
         self.settle(arrival, job, counter, now)
+    }
+
+    /// R-SLOT-3, R-SPILL-3: merges values with those that are here, if any are.
+    pub(crate) fn combine(&mut self, others: &[i32]) {
+        if self.values.is_empty() {
+            self.values = others.to_vec();
+            return;
+        }
+        for (value, other) in self.values.iter_mut().zip(others) {
+            *value = combine(self.op, *value, *other);
+        }
     }
 
     fn duplicate(&mut self, arrival: &ModelPacket, job: &ModelJob, now: u64) -> Effect {

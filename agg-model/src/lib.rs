@@ -16,6 +16,7 @@ pub mod checksum;
 pub mod generation;
 pub mod harness;
 pub mod job;
+pub mod kind;
 pub mod leaf;
 pub mod packet;
 pub mod pool;
@@ -29,6 +30,7 @@ pub mod verdict;
 
 pub use aggregator::ModelAggregator;
 pub use job::{ModelJob, ModelMember, ModelParent, ModelQuorum, Source};
+pub use kind::ModelKind;
 pub use packet::{ModelPacket, Unreadable};
 pub use spill::ModelRequest;
 pub use sum::ModelSum;

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::generation::{Effect, Generation};
 use crate::job::ModelJob;
+use crate::kind::ModelKind;
 use crate::packet::{FROM_AGGREGATOR, ModelPacket, WANT};
-
-/// The kind of operation, in the top byte of `op`, that a quorum is for.
-const SUM_OF_F32: u64 = 2;
 
 impl Generation {
     /// R-SLOT-7, R-QUORUM-1: whether it is complete with what it holds.
@@ -20,7 +18,9 @@ impl Generation {
         let Some(quorum) = job.quorum else { return false };
         let enough = self.set.len() >= expected.len().min(usize::from(quorum.members));
         let waited = now - self.opened_at >= quorum.grace;
-        self.op >> 56 == SUM_OF_F32 && enough && (waited || missing.is_subset(&job.late))
+        ModelKind::of(self.op).is_some_and(ModelKind::is_scaled)
+            && enough
+            && (waited || missing.is_subset(&job.late))
     }
 
     /// R-QUORUM-3: whether nobody needs its result any more.

@@ -168,17 +168,15 @@ impl ModelAggregator {
         };
         let near = held.is_some_and(|held| held.near);
         let mut passes = false;
-        if !packet.header_only && taken && !near {
-            if self.has_frame(packet.key, &mut counted) {
-                if let Some(held) = self.generations.get_mut(&place) {
-                    // What it holds is in the store; here it begins with zeros.
-                    held.values = vec![0; values.len()];
-                }
-            } else if packet.result {
-                passes = true;
-            } else {
+        let needs_frame = !packet.header_only && taken && !near;
+        if needs_frame && !self.has_frame(packet.key, &mut counted) {
+            if !packet.result {
                 return (self.turn_away(packet, now), counted);
             }
+            passes = true;
+        } else if needs_frame && let Some(held) = self.generations.get_mut(&place) {
+            // What it holds is in the store; here it begins with nothing.
+            held.values.clear();
         }
         let before = self
             .generations
@@ -321,10 +319,7 @@ impl ModelAggregator {
         }
         let job = self.jobs[&key].clone();
         let held = self.at(key, place).expect("it was there");
-        held.values.resize(values.len(), 0);
-        for (value, back) in held.values.iter_mut().zip(values) {
-            *value = value.wrapping_add(*back);
-        }
+        held.combine(values);
         held.stored.clear();
         (held.near, held.putting) = (true, false);
         held.stage = Stage::Open;

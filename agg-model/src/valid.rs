@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::job::{ModelJob, Source};
+use crate::kind::ModelKind;
 use crate::packet::{DATA, FROM_AGGREGATOR, ModelPacket, REFUSAL, Unreadable};
 use crate::verdict::{ModelSend, ModelVerdict, To};
 
@@ -79,6 +80,9 @@ fn from_member(packet: ModelPacket, source: Source, job: &ModelJob) -> Checked {
     if packet.slot >= job.window {
         return drop("dropped_bad_slot");
     }
+    if ModelKind::of(packet.op).is_none() {
+        return drop("dropped_unknown_operation");
+    }
     // R-VALID-9
     let Some(values) = packet.values(job.lanes) else {
         return drop("dropped_bad_length");
@@ -105,6 +109,9 @@ fn from_parent(packet: ModelPacket, source: Source, job: &ModelJob) -> Checked {
     }
     if packet.slot >= job.window {
         return drop("dropped_bad_slot");
+    }
+    if ModelKind::of(packet.op).is_none() {
+        return drop("dropped_unknown_operation");
     }
     let values = match packet.kind {
         DATA => packet.values(job.lanes),

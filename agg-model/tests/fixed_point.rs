@@ -2,8 +2,8 @@
 
 mod common;
 
-use agg_core::Exponent;
-use agg_core::fixed_point::{Scale, dequantize, quantize};
+use agg_core::fixed_point::{Meaning, Scale, dequantize, quantize};
+use agg_core::{Exponent, Width};
 use agg_model::ModelSum;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,13 +34,15 @@ fn wire(exponent: Option<i16>) -> Exponent {
 
 fn core_quantize(block: &[f32], exponent: Option<i16>, workers: u32) -> (Vec<i32>, bool) {
     let mut lanes = vec![[0xff; 4]; block.len()];
-    let nonfinite = quantize(block, Scale::new(wire(exponent), workers).as_ref(), &mut lanes);
+    let scale = Scale::new(wire(exponent), workers, Width::Bits32);
+    let nonfinite = quantize(block, scale.as_ref(), &mut lanes);
     (lanes.into_iter().map(i32::from_le_bytes).collect(), nonfinite)
 }
 
 fn core_dequantize(sums: &[i32], exponent: Option<i16>, workers: u32) -> Vec<f32> {
     let mut block = vec![f32::NAN; sums.len()];
-    dequantize(sums, Scale::new(wire(exponent), workers).as_ref(), &mut block);
+    let scale = Scale::new(wire(exponent), workers, Width::Bits32);
+    dequantize(sums, scale.as_ref(), Meaning::Sum, &mut block);
     block
 }
 

@@ -12,7 +12,7 @@ use crate::keeper;
 use crate::service::{self, Job};
 use crate::shared::Shared;
 use crate::turns::Ticket;
-use crate::{Config, Contribution, Error, Feedback, Pending, Stats};
+use crate::{Config, Contribution, Error, Feedback, Pending, ReduceOptions, Stats};
 
 /// One rank of a world: reduces tensors together with the others.
 ///
@@ -110,8 +110,24 @@ impl Communicator {
     /// disagree on the operation, a job that was aborted. [`Error::RanksLost`], after which the others go on. `values` is then
     /// undefined, but every element initialised.
     pub fn all_reduce<E: Element>(&mut self, values: &mut [E]) -> Result<(), Error> {
+        self.all_reduce_with(values, ReduceOptions::default())
+    }
+
+    /// Reduces `values` over all ranks, in place, as `options` say: sum, average, smallest or largest, and how narrow elements
+    /// are on the wire. Every rank ends with the same bits, and must give the same options.
+    ///
+    /// Smallest and largest are exact, element by element; NaN wins, and -0 is below 0. Under a quorum sums and averages of
+    /// floats may do without ranks that are late; everything else waits for all.
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`]; and [`Error::Unsupported`] for options that these elements do not have.
+    pub fn all_reduce_with<E: Element>(
+        &mut self,
+        values: &mut [E],
+        options: ReduceOptions,
+    ) -> Result<(), Error> {
         let turn = self.shared.turns.wait(self.shared.turns.take());
-        self.shared.reduce(turn, values)
+        self.shared.reduce(turn, values, options)
     }
 
     /// As [`Communicator::all_reduce`] of `f32`, with error feedback: what the sum does not hold of this rank's values is kept
@@ -129,14 +145,34 @@ impl Communicator {
         values: &mut [f32],
         feedback: &mut Feedback,
     ) -> Result<Contribution, Error> {
+        self.all_reduce_feedback_with(values, feedback, ReduceOptions::default())
+    }
+
+    /// [`Communicator::all_reduce_with_feedback`] of sums and averages, also narrow ones: what rounding to few bits took of a
+    /// value is in `feedback`, and goes out with the next one.
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce_with_feedback`]; [`Error::Unsupported`] for options that there are not, and
+    /// [`Error::NothingToFeedBack`] for smallest and largest, which are exact.
+    pub fn all_reduce_feedback_with(
+        &mut self,
+        values: &mut [f32],
+        feedback: &mut Feedback,
+        options: ReduceOptions,
+    ) -> Result<Contribution, Error> {
         let turn = self.shared.turns.wait(self.shared.turns.take());
-        self.shared.reduce_with_feedback(turn, values, feedback)
+        self.shared.reduce_with_feedback(turn, values, feedback, options)
     }
 
     /// Sums a buffer over all ranks in the background. Waiting for the result gives the buffer back.
-    pub fn submit<B: Buffer>(&mut self, mut buffer: B) -> Pending<B> {
+    pub fn submit<B: Buffer>(&mut self, buffer: B) -> Pending<B> {
+        self.submit_with(buffer, ReduceOptions::default())
+    }
+
+    /// [`Communicator::all_reduce_with`] in the background.
+    pub fn submit_with<B: Buffer>(&mut self, mut buffer: B, options: ReduceOptions) -> Pending<B> {
         self.in_background(move |shared, turn| {
-            shared.reduce(turn, buffer.elements())?;
+            shared.reduce(turn, buffer.elements(), options)?;
             Ok(buffer)
         })
     }
@@ -144,12 +180,23 @@ impl Communicator {
     /// [`Communicator::all_reduce_with_feedback`] in the background.
     pub fn submit_with_feedback<B: Buffer<Element = f32>>(
         &mut self,
-        mut buffer: B,
+        values: B,
+        feedback: Feedback,
+    ) -> Pending<(B, Feedback, Contribution)> {
+        self.submit_feedback_with(values, feedback, ReduceOptions::default())
+    }
+
+    /// [`Communicator::all_reduce_feedback_with`] in the background.
+    pub fn submit_feedback_with<B: Buffer<Element = f32>>(
+        &mut self,
+        mut values: B,
         mut feedback: Feedback,
+        options: ReduceOptions,
     ) -> Pending<(B, Feedback, Contribution)> {
         self.in_background(move |shared, turn| {
-            let contribution = shared.reduce_with_feedback(turn, buffer.elements(), &mut feedback)?;
-            Ok((buffer, feedback, contribution))
+            let contribution =
+                shared.reduce_with_feedback(turn, values.elements(), &mut feedback, options)?;
+            Ok((values, feedback, contribution))
         })
     }
 
@@ -166,7 +213,7 @@ impl Communicator {
         self.check_root(root)?;
         let is_root = root == self.shared.config.rank;
         Ok(self.in_background(move |shared, turn| {
-            shared.reduce(turn, words_to_send(buffer.elements(), is_root))?;
+            copy_from_root(shared, turn, buffer.elements(), is_root)?;
             Ok(buffer)
         }))
     }
@@ -212,7 +259,8 @@ impl Communicator {
     /// As [`Communicator::all_reduce`]; and [`Error::Root`] where there is no such rank.
     pub fn broadcast<E: Element>(&mut self, root: u32, values: &mut [E]) -> Result<(), Error> {
         self.check_root(root)?;
-        self.all_reduce(words_to_send(values, root == self.shared.config.rank))
+        let turn = self.shared.turns.wait(self.shared.turns.take());
+        copy_from_root(&self.shared, turn, values, root == self.shared.config.rank)
     }
 
     fn check_root(&self, root: u32) -> Result<(), Error> {
@@ -249,13 +297,27 @@ impl Communicator {
     }
 }
 
-/// What a rank adds to the sum by which a broadcast is made: its bits, or nothing.
-fn words_to_send<E: Element>(values: &mut [E], is_root: bool) -> &mut [i32] {
-    let words: &mut [i32] = bytemuck::cast_slice_mut(values);
+/// The sum by which a broadcast is made: of the root's bits and zeros.
+fn copy_from_root<E: Element>(
+    shared: &Shared,
+    turn: Ticket<'_>,
+    values: &mut [E],
+    is_root: bool,
+) -> Result<(), Error> {
     if !is_root {
-        words.fill(0);
+        values.fill(E::zeroed());
     }
-    words
+    let sum = ReduceOptions::default();
+    if let Ok(words) = bytemuck::try_cast_slice_mut::<E, i32>(values) {
+        return shared.reduce(turn, words, sum);
+    }
+    // 16-bit elements that do not fill words.
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+    let mut words = vec![0_i32; bytes.len().div_ceil(4)];
+    bytemuck::cast_slice_mut::<i32, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
+    shared.reduce(turn, &mut words, sum)?;
+    bytes.copy_from_slice(&bytemuck::cast_slice::<i32, u8>(&words)[..bytes.len()]);
+    Ok(())
 }
 
 impl Drop for Communicator {

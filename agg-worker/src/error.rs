@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use agg_core::Failure;
+use agg_core::{ElementType, Failure, ReduceOp, Width};
 use thiserror::Error;
 
 use crate::names::Ranks;
@@ -78,6 +78,25 @@ pub enum Error {
         feedback: usize,
         /// Elements of the tensor.
         values: usize,
+    },
+    /// A combination of operation, element type and width that does not exist, or not for so many ranks. Nothing was sent: the
+    /// communicator can be used on.
+    #[error("there is no {op} of {element} with {} bits on the wire: {possible}", width.bits())]
+    Unsupported {
+        /// The operation.
+        op: ReduceOp,
+        /// The type of the elements.
+        element: ElementType,
+        /// Bits of an element on the wire.
+        width: Width,
+        /// What there is.
+        possible: String,
+    },
+    /// Error feedback for an operation that loses nothing. Nothing was sent: the communicator can be used on.
+    #[error("there is nothing to feed back of {op}: it is exact, call it without feedback")]
+    NothingToFeedBack {
+        /// The operation.
+        op: ReduceOp,
     },
     /// A socket is broken.
     #[error("rank {rank} of '{world}': the socket to {aggregator} failed: {source}")]

@@ -12,7 +12,8 @@
 //! # Ok::<(), agg_worker::Error>(())
 //! ```
 //!
-//! [`Communicator::submit`] reduces in the background and returns a [`Pending`] to poll or wait for.
+//! [`Communicator::submit`] reduces in the background and returns a [`Pending`] to poll or wait for. What is not a sum, or is
+//! to take fewer bytes, says so by [`ReduceOptions`].
 //!
 //! What can go wrong while a job runs, and what becomes of it:
 //! - An aggregator is lost, or restarted: the job moves to the next of [`Config::aggregators`], or to the same one when it is
@@ -36,6 +37,7 @@ mod keeper;
 mod leave;
 mod moves;
 mod names;
+mod options;
 mod pending;
 mod place;
 mod port;
@@ -48,10 +50,12 @@ mod stream;
 mod turns;
 
 pub use agg_control::{OnLost, Policy};
+pub use agg_core::{ElementType, ReduceOp, Width};
 pub use communicator::Communicator;
 pub use config::Config;
 pub use element::{Buffer, Element};
 pub use error::Error;
 pub use feedback::{Contribution, Feedback};
+pub use options::ReduceOptions;
 pub use pending::Pending;
 pub use stats::Stats;

@@ -4,27 +4,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use agg_core::{OpKind, Operation, Tensor, operation};
+use agg_core::{ElementType, OpKind, Operation, Tensor, operation};
 
-use crate::Error;
 use crate::element::Element;
 use crate::feedback::{Contribution, Feedback};
 use crate::shared::{Shared, lock};
 use crate::stream::{Stopped, Stream};
 use crate::turns::Ticket;
+use crate::{Error, ReduceOptions};
 
 /// What each stream carries of a tensor.
 type Parts<'t> = Vec<(u64, Tensor<'t>)>;
 
 impl Shared {
-    /// Sums `values` over the ranks, in place.
-    pub(crate) fn reduce<E: Element>(&self, turn: Ticket<'_>, values: &mut [E]) -> Result<(), Error> {
-        let operation = Operation {
-            kind: E::SUM,
-            elements: values.len() as u64,
-        };
+    /// Reduces `values` over the ranks, in place.
+    pub(crate) fn reduce<E: Element>(
+        &self,
+        turn: Ticket<'_>,
+        values: &mut [E],
+        options: ReduceOptions,
+    ) -> Result<(), Error> {
+        let operation = self.operation(E::TYPE, values.len(), options)?;
         let mut rest = values;
-        let parts = self.part_lengths(operation.elements).map(|len| {
+        let parts = self.part_lengths(operation).map(|len| {
             let (part, after) = std::mem::take(&mut rest).split_at_mut(len);
             rest = after;
             (len as u64, E::tensor(part))
@@ -33,12 +35,13 @@ impl Shared {
         self.run(turn, operation, parts).map(|_| ())
     }
 
-    /// Sums `values` and what is left over of earlier ones over the ranks, in place. What the sum does not hold is left over.
+    /// Reduces `values` and what is left over of earlier ones over the ranks, in place. What the sum does not hold is left over.
     pub(crate) fn reduce_with_feedback(
         &self,
         turn: Ticket<'_>,
         values: &mut [f32],
         feedback: &mut Feedback,
+        options: ReduceOptions,
     ) -> Result<Contribution, Error> {
         if feedback.len() != values.len() {
             return Err(Error::FeedbackLength {
@@ -46,13 +49,13 @@ impl Shared {
                 values: values.len(),
             });
         }
-        let operation = Operation {
-            kind: OpKind::SumF32,
-            elements: values.len() as u64,
-        };
+        let operation = self.operation(ElementType::F32, values.len(), options)?;
+        if !operation.kind.is_scaled() {
+            return Err(Error::NothingToFeedBack { op: options.op });
+        }
         let mut rest_residual = feedback.apply(values);
         let mut rest = values;
-        let parts = self.part_lengths(operation.elements).map(|len| {
+        let parts = self.part_lengths(operation).map(|len| {
             let (values, after) = std::mem::take(&mut rest).split_at_mut(len);
             rest = after;
             let (residual, after) = std::mem::take(&mut rest_residual).split_at_mut(len);
@@ -62,7 +65,9 @@ impl Shared {
         let parts = parts.collect();
         let late = self.run(turn, operation, parts)?;
         Ok(Contribution {
-            chunks: operation.elements.div_ceil(u64::from(self.terms.lanes)),
+            chunks: operation
+                .elements
+                .div_ceil(self.elements_of_chunk(operation.kind)),
             late,
         })
     }
@@ -77,10 +82,27 @@ impl Shared {
         self.run(turn, operation, parts.collect()).map(|_| ())
     }
 
-    fn part_lengths(&self, elements: u64) -> impl Iterator<Item = usize> {
-        let (lanes, streams) = (u64::from(self.terms.lanes), self.streams.len() as u64);
+    /// The operation that reduces so many elements, or why there is none.
+    fn operation(
+        &self,
+        element: ElementType,
+        elements: usize,
+        options: ReduceOptions,
+    ) -> Result<Operation, Error> {
+        Ok(Operation {
+            kind: options.kind(element, self.ranks().len() as u32)?, // at most 4096
+            elements: elements as u64,
+        })
+    }
+
+    fn elements_of_chunk(&self, kind: OpKind) -> u64 {
+        kind.elements_of(usize::from(self.terms.lanes)) as u64
+    }
+
+    fn part_lengths(&self, operation: Operation) -> impl Iterator<Item = usize> {
+        let (per_chunk, streams) = (self.elements_of_chunk(operation.kind), self.streams.len() as u64);
         (0..streams).map(move |stream| {
-            let part = operation::stream_part(elements, lanes, streams, stream);
+            let part = operation::stream_part(operation.elements, per_chunk, streams, stream);
             (part.end - part.start) as usize
         })
     }
@@ -100,10 +122,9 @@ impl Shared {
                 drop(turn);
                 let mut totals = lock(&self.totals);
                 totals.operations += 1;
-                totals.tensor_bytes += if operation.kind == OpKind::Barrier {
-                    0
-                } else {
-                    4 * operation.elements
+                totals.tensor_bytes += match operation.kind {
+                    OpKind::Barrier => 0,
+                    OpKind::Reduce(reduction) => reduction.element().bytes() * operation.elements,
                 };
                 totals.busy += started.elapsed();
                 Ok(late)

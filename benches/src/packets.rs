@@ -75,7 +75,7 @@ pub fn header(member: u8, slot: u16, round: u32) -> Header {
         scale: Exponent(-3),
         next: Exponent(i16::from(member) - 32),
         op: Operation {
-            kind: OpKind::SumF32,
+            kind: OpKind::SUM_F32,
             elements: 1 << 20,
         }
         .tag(),

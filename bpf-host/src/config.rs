@@ -138,6 +138,13 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_one() {
+        let config: HostConfig = toml::from_str(include_str!("../../packaging/xdp.toml")).unwrap();
+        config.validate().unwrap();
+        assert!(config.control.metrics.is_some());
+    }
+
+    #[test]
     fn modes_have_the_names_of_the_command_line() {
         for mode in [Mode::Native, Mode::Generic, Mode::Auto] {
             let config: HostConfig = toml::from_str(&format!("mode = '{mode}'")).unwrap();

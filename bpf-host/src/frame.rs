@@ -21,12 +21,12 @@ pub(crate) fn wrap(from: SocketAddrV4, to: SocketAddrV4, packet: &[u8]) -> Optio
         return None;
     }
     let mut frame = [0; MAX_FRAME];
-    let end = |address| End { mac: [0; 6], address };
-    let way = Way {
-        from: end(from),
-        to: end(to),
+    let end = |address: SocketAddrV4| End {
+        mac: [0; 6],
+        address: address.into(),
     };
-    way.write(packet.len(), frame.first_chunk_mut()?);
+    let way = Way::between(&end(from), &end(to))?;
+    way.write(None, packet.len(), None, &mut frame);
     frame[FRAMING..FRAMING + packet.len()].copy_from_slice(packet);
     Some(frame)
 }

@@ -1,8 +1,9 @@
 //! A running host.
 
+use std::collections::HashSet;
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use agg_control::{ControlServer, DataPlane, ShardCounters};
 use agg_host::{epoch_now, tell_ranks, watch};
 
 use crate::explain;
+use crate::interfaces::Interfaces;
 use crate::load::{Attachment, Programs, load};
-use crate::maps::KernelMaps;
+use crate::maps::{KernelMaps, Maps};
 use crate::memory::Memory;
 use crate::neighbours::{Interface, Kernel};
 use crate::plane::{About, Plane};
 use crate::relay::Relay;
+use crate::watch::{Attached, Watch};
 use crate::{HostConfig, HostError, Mode};
 
 /// How often it is looked where members and parents are.
@@ -32,7 +35,7 @@ pub struct BpfHost {
     control: Option<ControlServer>,
     control_addr: SocketAddr,
     data_addr: SocketAddrV4,
-    attachments: Vec<Attachment>,
+    attached: Attached,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -62,26 +65,18 @@ impl BpfHost {
             .iter()
             .map(&mut attach)
             .collect::<Result<_, HostError>>()?;
+        let interfaces = Interfaces::new(interfaces);
         let about = About {
             epoch: epoch_now(),
             local: data_addr.into(),
-            ring: interfaces
-                .iter()
-                .map(|interface| interface.ring)
-                .filter(|ring| *ring > 0)
-                .min()
-                .unwrap_or(0),
-            mtu: interfaces
-                .iter()
-                .map(|interface| interface.mtu)
-                .min()
-                .unwrap_or(0),
+            interfaces: interfaces.clone(),
         };
         let neighbours = Kernel {
-            interfaces,
+            interfaces: interfaces.clone(),
             local: *data_addr.ip(),
             port: data_addr.port(),
         };
+        let programs = Arc::new(Mutex::new(programs));
         let plane = Arc::new(Plane::new(about, memory, maps, neighbours));
         let data_plane: Arc<dyn DataPlane> = Arc::clone(&plane) as Arc<dyn DataPlane>;
         let control = agg_control::serve(config.control_addr, data_plane, config.control.clone())
@@ -92,32 +87,45 @@ impl BpfHost {
             control: Some(control),
             control_addr,
             data_addr,
-            attachments,
+            attached: Attached::new(attachments),
             stop: Arc::default(),
             threads: Vec::new(),
         };
         let relay = Relay {
             socket,
             local: data_addr,
-            runner: Arc::new(programs),
+            runner: Arc::clone(&programs),
         };
-        host.start_threads(relay, Duration::from_secs_f64(config.straggler_after))?;
+        let watch = Watch {
+            interfaces,
+            programs,
+            attached: host.attached.clone(),
+            mode: config.mode,
+            complained: HashSet::new(),
+        };
+        host.start_threads(relay, watch, Duration::from_secs_f64(config.straggler_after))?;
         Ok(host)
     }
 
-    fn start_threads(&mut self, relay: Relay<Arc<Programs>>, late: Duration) -> Result<(), HostError> {
+    fn start_threads(
+        &mut self,
+        relay: Relay<Arc<Mutex<Programs>>>,
+        mut watch_interfaces: Watch,
+        late: Duration,
+    ) -> Result<(), HostError> {
         self.start_thread("relay", move |plane, stop| {
             if let Err(error) = relay.serve(|key| plane.ways(key), stop) {
                 tracing::error!(%error, "the data socket is broken: what needs a longer answer than itself gets none");
             }
         })?;
-        self.start_thread("neighbours", |plane, stop| {
+        self.start_thread("neighbours", move |plane, stop| {
             let mut slept = Duration::ZERO;
             while !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(STOP_INTERVAL);
                 slept += STOP_INTERVAL;
                 if slept >= REFRESH {
                     slept = Duration::ZERO;
+                    watch_interfaces.look(plane);
                     plane.refresh();
                 }
             }
@@ -155,15 +163,15 @@ impl BpfHost {
     }
 
     /// Each interface that has the program, and the mode it runs in there.
-    pub fn interfaces(&self) -> impl Iterator<Item = (&str, Mode)> {
-        let attachments = self.attachments.iter();
-        attachments.map(|attachment| (attachment.interface.as_str(), attachment.mode))
+    pub fn interfaces(&self) -> Vec<(String, Mode)> {
+        self.attached.modes()
     }
 
     /// One line about what was set up.
     pub fn summary(&self) -> String {
         let about = self.plane.describe();
-        let interfaces = self.interfaces().map(|(name, mode)| format!("{name} ({mode})"));
+        let interfaces = self.interfaces().into_iter();
+        let interfaces = interfaces.map(|(name, mode)| format!("{name} ({mode})"));
         let lanes = about.lanes.iter().map(u16::to_string);
         format!(
             "control {}, data {} at {}, chunks of {} lanes, {:.1} MiB of slot memory, epoch {}",
@@ -190,7 +198,7 @@ impl BpfHost {
             // A thread that panicked has said so itself.
             let _ = thread.join();
         }
-        self.attachments.clear();
+        self.attached.clear();
     }
 }
 
@@ -240,7 +248,7 @@ fn open(config: &HostConfig) -> Result<(UdpSocket, SocketAddrV4), HostError> {
 }
 
 /// Says what cannot be seen from here, and loses packets silently.
-fn advise(interface: &Interface, mode: Mode) {
+pub(crate) fn advise(interface: &Interface, mode: Mode) {
     if let Some(advice) = explain::advice(interface, mode) {
         tracing::info!("{}: {advice}", interface.name);
     }

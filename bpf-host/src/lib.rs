@@ -15,12 +15,14 @@ mod error;
 mod explain;
 mod frame;
 mod host;
+mod interfaces;
 mod load;
 mod maps;
 mod memory;
 mod neighbours;
 mod plane;
 mod relay;
+mod watch;
 
 pub use args::{ServeArgs, serve};
 pub use check::{Report, check};

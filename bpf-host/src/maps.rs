@@ -44,6 +44,9 @@ pub(crate) trait Maps: Send + 'static {
     /// the entry that was.
     fn set_job(&mut self, key: u64, entry: &JobEntry) -> Result<(), MapsError>;
 
+    /// Lets packets leave by an interface.
+    fn add_device(&mut self, interface: u32) -> Result<(), MapsError>;
+
     /// From now on the job is unknown.
     fn remove_job(&mut self, key: u64) -> Result<(), MapsError>;
 
@@ -130,15 +133,6 @@ impl KernelMaps {
         Ok(())
     }
 
-    /// Lets packets leave by an interface.
-    pub(crate) fn add_device(&mut self, interface: u32) -> Result<(), MapsError> {
-        let added = self
-            .devices
-            .insert(interface, interface, Some(&self.deliver), 0)
-            .map_err(plain);
-        added.map_err(failed("send by an interface"))
-    }
-
     /// No run of the program goes on: there is nothing to wait for.
     #[cfg(test)]
     pub(crate) fn nothing_runs(&mut self) {
@@ -179,6 +173,14 @@ fn plain(error: XdpMapError) -> MapError {
 }
 
 impl Maps for KernelMaps {
+    fn add_device(&mut self, interface: u32) -> Result<(), MapsError> {
+        let added = self
+            .devices
+            .insert(interface, interface, Some(&self.deliver), 0)
+            .map_err(plain);
+        added.map_err(failed("send by an interface"))
+    }
+
     fn set_job(&mut self, key: u64, entry: &JobEntry) -> Result<(), MapsError> {
         if entry.parent.interface != 0 {
             self.add_device(entry.parent.interface)?;

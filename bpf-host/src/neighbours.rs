@@ -16,6 +16,7 @@ use udp_io::local_ip_towards;
 
 pub(crate) use self::interface::Interface;
 use self::route_table::Hop;
+use crate::interfaces::Interfaces;
 
 /// An Ethernet address.
 pub(crate) type Mac = [u8; 6];
@@ -45,7 +46,7 @@ pub(crate) trait Neighbours: Send + Sync + 'static {
 /// The kernel's tables.
 pub(crate) struct Kernel {
     /// The interfaces that have the program.
-    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) interfaces: Interfaces,
     /// The address that packets come from; unspecified: that of the way.
     pub(crate) local: Ipv4Addr,
     /// The port that they come from.
@@ -53,15 +54,15 @@ pub(crate) struct Kernel {
 }
 
 /// A way of which only the next hop's Ethernet address may be missing.
-struct Way<'k> {
-    interface: &'k Interface,
+struct Way {
+    interface: Interface,
     from: Mac,
     source: Ipv4Addr,
     next: Ipv4Addr,
 }
 
 impl Kernel {
-    fn way(&self, peer: SocketAddr) -> Result<Way<'_>, String> {
+    fn way(&self, peer: SocketAddr) -> Result<Way, String> {
         let IpAddr::V4(to) = peer.ip() else {
             return Err(format!(
                 "{peer} is an IPv6 address, and this host sends IPv4 packets only"
@@ -86,8 +87,9 @@ impl Kernel {
                 "{peer} is reached by no route of the kernel's main table, the only one that is looked at"
             ));
         };
-        let Some(interface) = self.interfaces.iter().find(|known| known.name == interface) else {
-            let known: Vec<&str> = self.interfaces.iter().map(|known| known.name.as_str()).collect();
+        let Some(interface) = self.interfaces.find(&interface) else {
+            let known = self.interfaces.list().into_iter().map(|known| known.name);
+            let known: Vec<String> = known.collect();
             return Err(format!(
                 "{peer} is reached by interface {interface}, but the program is at {} only: start bpf-host with \
                  --interface {interface} too",
@@ -112,7 +114,7 @@ impl Kernel {
         })
     }
 
-    fn route(&self, way: &Way<'_>) -> Option<Route> {
+    fn route(&self, way: &Way) -> Option<Route> {
         let table = fs::read_to_string("/proc/net/arp").ok()?;
         Some(Route {
             interface: way.interface.index,
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn a_peer_that_the_program_cannot_send_to_is_refused_with_what_to_do() {
         let kernel = Kernel {
-            interfaces: Vec::new(),
+            interfaces: Interfaces::default(),
             local: Ipv4Addr::UNSPECIFIED,
             port: 4601,
         };

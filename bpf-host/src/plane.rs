@@ -15,6 +15,7 @@ use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoi
 use bpf_layout::{JobEntry, LANES, MAX_JOBS, MemberEntry, Route, member_index};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::interfaces::Interfaces;
 use crate::maps::{self, Maps, MapsError};
 use crate::memory::{Memory, Place};
 use crate::neighbours::Neighbours;
@@ -22,15 +23,13 @@ use crate::neighbours::Neighbours;
 /// The one shard's number: all interfaces and CPUs share the slots.
 const SHARD: u16 = 0;
 
-/// What is said of the host, and does not change.
+/// What is said of the host.
 pub(crate) struct About {
     pub(crate) epoch: Epoch,
     /// Where data packets are received.
     pub(crate) local: SocketAddr,
-    /// The smallest MTU of the interfaces.
-    pub(crate) mtu: u32,
-    /// Frames that the smallest of their receive rings holds; 0: unknown.
-    pub(crate) ring: u32,
+    /// They have the program.
+    pub(crate) interfaces: Interfaces,
 }
 
 /// The jobs, in the maps and here.
@@ -81,10 +80,12 @@ impl Placed {
             (member_index(self.entry.index, number), entry)
         })
     }
+}
 
+impl Ways {
+    /// Of the members, by their numbers.
     fn interfaces(&self) -> Vec<u32> {
-        let routes = self.ways.members.iter();
-        routes.map(|(_, route)| route.interface).collect()
+        self.members.iter().map(|(_, route)| route.interface).collect()
     }
 }
 
@@ -105,7 +106,7 @@ impl<M: Maps> State<M> {
     fn write(&mut self, key: u64, placed: &Placed) -> Result<(), MapsError> {
         let maps = &mut self.maps;
         // First: what ran before may still use the slots, and is waited for.
-        maps.set_broadcast(placed.entry.index, &placed.interfaces())?;
+        maps.set_broadcast(placed.entry.index, &placed.ways.interfaces())?;
         maps.clear_late(placed.entry.index)?;
         maps.clear_heads(placed.place.heads.clone())?;
         for (index, entry) in placed.member_entries() {
@@ -130,21 +131,30 @@ impl<M: Maps> State<M> {
         let Some(placed) = self.jobs.get_mut(&key).filter(|placed| placed.job.epoch == epoch) else {
             return Ok(());
         };
-        let before = placed.interfaces();
-        placed.ways = ways;
-        for (index, entry) in placed.member_entries() {
-            self.maps.set_member(index, &entry)?;
+        let before = std::mem::replace(&mut placed.ways, ways);
+        let written = write_ways(&mut self.maps, key, placed, &before);
+        if written.is_err() {
+            // Tried again with the next look.
+            placed.ways = before;
         }
-        if placed.interfaces() != before {
-            self.maps
-                .set_broadcast(placed.entry.index, &placed.interfaces())?;
-        }
-        if let Some((_, route)) = &placed.ways.parent {
-            placed.entry.parent = *route;
-            self.maps.set_job(key, &placed.entry)?;
-        }
-        Ok(())
+        written
     }
+}
+
+/// Writes where a job's frames go now.
+fn write_ways<M: Maps>(maps: &mut M, key: u64, placed: &mut Placed, before: &Ways) -> Result<(), MapsError> {
+    for (index, entry) in placed.member_entries() {
+        maps.set_member(index, &entry)?;
+    }
+    let now = placed.ways.interfaces();
+    if now != before.interfaces() {
+        maps.set_broadcast(placed.entry.index, &now)?;
+    }
+    if let Some((_, route)) = &placed.ways.parent {
+        placed.entry.parent = *route;
+        maps.set_job(key, &placed.entry)?;
+    }
+    Ok(())
 }
 
 impl<M: Maps, N: Neighbours> Plane<M, N> {
@@ -164,6 +174,23 @@ impl<M: Maps, N: Neighbours> Plane<M, N> {
 
     fn lock(&self) -> MutexGuard<'_, State<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets packets leave by an interface.
+    pub(crate) fn add_device(&self, interface: u32) -> Result<(), MapsError> {
+        self.lock().maps.add_device(interface)
+    }
+
+    /// Chunk sizes of running jobs that do not fit an MTU any more.
+    pub(crate) fn too_large_for(&self, mtu: u32) -> Vec<u32> {
+        let state = self.lock();
+        let running = state.jobs.values().map(|placed| placed.entry.lanes);
+        let mut large: Vec<u32> = running
+            .filter(|lanes| bpf_layout::mtu(*lanes as usize) > mtu as usize)
+            .collect();
+        large.sort_unstable();
+        large.dedup();
+        large
     }
 
     /// Where a job's packets go.
@@ -220,7 +247,7 @@ impl<M: Maps, N: Neighbours> Plane<M, N> {
     fn lanes(&self) -> Vec<u16> {
         let fitting = LANES
             .into_iter()
-            .filter(|lanes| bpf_layout::mtu(*lanes) <= self.about.mtu as usize);
+            .filter(|lanes| bpf_layout::mtu(*lanes) <= self.about.interfaces.mtu() as usize);
         fitting.map(|lanes| lanes as u16).collect()
     }
 }
@@ -261,7 +288,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             memory_per_shard: self.memory_per_shard,
             // Packets are handled as they come: no socket holds them.
             receive_buffer: 0,
-            receive_ring: self.about.ring,
+            receive_ring: self.about.interfaces.ring(),
         }
     }
 

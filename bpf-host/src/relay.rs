@@ -8,8 +8,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agg_core::wire::Header;
@@ -34,9 +34,10 @@ pub(crate) trait Runner {
     fn run(&self, frame: &[u8], out: &mut [u8]) -> io::Result<(u32, usize)>;
 }
 
-impl Runner for Arc<Programs> {
+impl Runner for Arc<Mutex<Programs>> {
     fn run(&self, frame: &[u8], out: &mut [u8]) -> io::Result<(u32, usize)> {
-        let program = self.program().ok_or(io::ErrorKind::NotFound)?;
+        let programs = self.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = programs.program().ok_or(io::ErrorKind::NotFound)?;
         let run = TestRunOptions {
             data_in: Some(frame),
             data_out: Some(out),

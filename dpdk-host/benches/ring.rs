@@ -7,21 +7,23 @@
 //! the same in all three. All three run in turn, again and again, on one thread's CPU time; of each round's ratios the median
 //! and the extremes are printed. A report: nothing is asserted of time.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, packet_len};
 use agg_core::{
     Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Nanos, OpKind, Operation,
     Policy, Round, Verdict,
 };
-use agg_host::frame::{End, FRAMING, Way};
+use agg_host::frame::{End, Framing, Way};
 use agg_host::{ShardAggregator, SlotMemory};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue};
-use dpdk_host::{Network, Poller, Route, Shard};
+use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 use rustix::time::{ClockId, clock_gettime};
 
 const EAL: &str = "--no-huge -m 128 --no-pci --no-shconf --no-telemetry --log-level 3 -l 0";
 const HERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 4601);
+/// Bytes of the headers in front of packets.
+const FRAMING: usize = Framing::new(&SocketAddr::V4(HERE), None).len();
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const MEMBERS: u8 = 4;
 const KEY: u64 = 0xbe7c;
@@ -93,14 +95,14 @@ impl Scene {
             devices.map(|device| Port::start(device, &pool, &PortConfig::default()).expect("a port"));
         let memory = SlotMemory::of(8 << 20, 0);
         let network = Network {
-            address: *HERE.ip(),
+            address: (*HERE.ip()).into(),
             prefix: 24,
             gateway: None,
         };
         let shard = Shard::new(memory.aggregator().expect("memory"), network);
         let mut state = shard.lock();
         state.aggregator.admit(&job(lanes)).expect("room for the job");
-        let members = (0..MEMBERS).map(member).collect();
+        let members = (0..MEMBERS).map(|number| member(number).into()).collect();
         state.set_route(
             KEY,
             Route {
@@ -111,27 +113,23 @@ impl Scene {
         drop(state);
         let here_end = End {
             mac: MAC,
-            address: HERE,
+            address: HERE.into(),
         };
         let framing = (0..MEMBERS).map(|number| {
             let mut framing = [0; FRAMING];
-            let address = member(number);
+            let address = member(number).into();
             let from = End {
                 mac: [2, 0, 0, 0, 1, number],
                 address,
             };
-            let to = here_end;
-            Way { from, to }.write(packet_len(lanes.count()), &mut framing);
+            let way = Way::between(&from, &here_end).expect("one family");
+            way.write(None, packet_len(lanes.count()), None, &mut framing);
             framing
         });
+        let link = Link::alone(here.into_iter().next().expect("a queue"), MAC, false);
         let payload = 4 * lanes.count();
         let mut scene = Self {
-            poller: Poller::new(
-                here.into_iter().next().expect("a queue"),
-                pool.clone(),
-                here_end,
-                false,
-            ),
+            poller: Poller::new(vec![link], HandOff::alone(), pool.clone(), HERE.into(), None),
             there: there.into_iter().next().expect("a queue"),
             copier: Copier {
                 slots: vec![0; payload * usize::from(WINDOW)],
@@ -262,7 +260,7 @@ impl Scene {
 
 fn job(lanes: Lanes) -> JobConfig {
     let member = |number| Member {
-        source: Endpoint::from(std::net::SocketAddr::V4(member(number))),
+        source: Endpoint::from(SocketAddr::V4(member(number))),
         set: MemberSet::single(number),
         workers: 1,
     };
@@ -281,7 +279,7 @@ fn job(lanes: Lanes) -> JobConfig {
 
 fn header(round: Round, slot: u16, member: u8) -> Header {
     let operation = Operation {
-        kind: OpKind::SumI32,
+        kind: OpKind::SUM_I32,
         elements: 1 << 20,
     };
     Header {

@@ -29,7 +29,7 @@ fn build() -> Result<(), String> {
             format!("DPDK 22.11 or later is not installed (libdpdk.pc): {PACKAGES} [{said}]")
         })?;
     let mut build = cc::Build::new();
-    build.file("shim/shim.c").warnings(true);
+    build.files(["shim/shim.c", "shim/telemetry.c"]).warnings(true);
     for flag in cflags()?.split_whitespace() {
         build.flag(flag);
     }

@@ -1,6 +1,7 @@
 //! The command line of `dpdk-host serve`.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use agg_host::{HostArgs, until_stopped};
 use clap::Args;
@@ -13,19 +14,31 @@ pub struct ServeArgs {
     /// Where to serve and whom to send to.
     #[command(flatten)]
     pub host: HostArgs,
-    /// The port, by the name that DPDK has for its device [default: the only one].
+    /// A port, by the name that DPDK has for its device; again for each more [default: the only one].
     #[arg(long, value_name = "DEVICE")]
-    pub port: Option<String>,
-    /// Bits of the data address that all of the port's network have in common [default: 24].
+    pub port: Vec<String>,
+    /// Independent aggregators, each with the next UDP port and a core of its own from DPDK's `-l` [default: 1].
+    #[arg(long, value_name = "COUNT")]
+    pub shards: Option<u16>,
+    /// Bits of the data address that all of the ports' network have in common [default: 24, with IPv6 64].
     #[arg(long, value_name = "BITS")]
     pub prefix: Option<u8>,
     /// Who passes on what goes to other networks.
     #[arg(long, value_name = "IP")]
-    pub gateway: Option<Ipv4Addr>,
-    /// What the core does while no frames come [default: yield].
+    pub gateway: Option<IpAddr>,
+    /// The VLAN that frames are sent and received in [default: frames have no tags].
+    #[arg(long, value_name = "ID")]
+    pub vlan: Option<u16>,
+    /// Bytes of the largest IP packet [default: what the port says; virtual devices may carry more].
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u16>,
+    /// Room of an mbuf, in bytes; longer frames come in several where the port can [default: 2048].
+    #[arg(long, value_name = "BYTES")]
+    pub mbuf_room: Option<u16>,
+    /// What the cores do while no frames come [default: yield].
     #[arg(long, value_enum)]
     pub idle: Option<Idle>,
-    /// Slot memory in MiB, allocated at the start [default: 64].
+    /// Slot memory of each shard in MiB, allocated at the start [default: 64].
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
     /// The arguments of DPDK in one string, in the place of those behind `--`.
@@ -60,12 +73,48 @@ impl ServeArgs {
         } else if !self.eal_last.is_empty() {
             config.eal.clone_from(&self.eal_last);
         }
-        config.port = self.port.clone().or(config.port);
-        config.prefix = self.prefix.unwrap_or(config.prefix);
+        if !self.port.is_empty() {
+            config.ports.clone_from(&self.port);
+        }
+        config.shards = self.shards.unwrap_or(config.shards);
+        config.prefix = self.prefix.or(config.prefix);
         config.gateway = self.gateway.or(config.gateway);
+        config.vlan = self.vlan.or(config.vlan);
+        config.mtu = self.mtu.or(config.mtu);
+        config.mbuf_room = self.mbuf_room.unwrap_or(config.mbuf_room);
         config.idle = self.idle.unwrap_or(config.idle);
         config.memory_mib = self.memory.unwrap_or(config.memory_mib);
         Ok(config)
+    }
+}
+
+/// What to look at.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// A TOML file with the settings of `serve`, which has DPDK's arguments.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// DPDK's own arguments, as `dpdk-testpmd` takes them.
+    #[arg(last = true, value_name = "EAL")]
+    pub eal: Vec<String>,
+}
+
+impl CheckArgs {
+    /// DPDK's arguments.
+    ///
+    /// # Errors
+    /// The file cannot be read, or cannot be served with.
+    pub fn eal(&self) -> Result<Vec<String>, HostError> {
+        if self.config.is_none() || !self.eal.is_empty() {
+            return Ok(self.eal.clone());
+        }
+        let file = HostArgs {
+            config: self.config.clone(),
+            ..HostArgs::default()
+        };
+        let config: HostConfig = file.file()?;
+        config.validate()?;
+        Ok(config.eal)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::net::Ipv4Addr;
 
-use agg_host::frame::{ETHERNET, Mac};
+use agg_host::frame::{Ethernet, Mac};
 
 /// EtherType of ARP.
 pub(crate) const TYPE_ARP: u16 = 0x0806;
 
-/// Bytes of a frame with an ARP packet, without padding.
-pub(crate) const ARP_FRAME: usize = ETHERNET + 28;
+/// Bytes of a packet.
+const PACKET: usize = 28;
 
 /// Ethernet, IPv4, and the lengths of their addresses.
 const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
@@ -51,9 +51,9 @@ impl Arp {
         }
     }
 
-    /// Reads a frame whose type is [`TYPE_ARP`].
-    pub(crate) fn read(frame: &[u8]) -> Option<Self> {
-        let packet = frame.get(ETHERNET..)?.first_chunk::<28>()?;
+    /// Reads what is behind the header of a frame whose type is [`TYPE_ARP`].
+    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+        let packet = packet.first_chunk::<PACKET>()?;
         let end = |at: usize| {
             let ip: [u8; 4] = *packet[at + 6..].first_chunk()?;
             Some((*packet[at..].first_chunk()?, Ipv4Addr::from(ip)))
@@ -73,23 +73,26 @@ impl Arp {
         })
     }
 
-    /// The frame that it goes in.
-    pub(crate) fn frame(&self) -> [u8; ARP_FRAME] {
-        let mut frame = [0; ARP_FRAME];
+    /// The frame that it goes in, without padding.
+    pub(crate) fn frame(&self, vlan: Option<u16>) -> Vec<u8> {
         let (sender, target) = (self.sender, self.target);
-        let to = match self.operation {
-            Operation::Request => BROADCAST,
-            Operation::Reply => target.0,
+        let header = Ethernet {
+            to: match self.operation {
+                Operation::Request => BROADCAST,
+                Operation::Reply => target.0,
+            },
+            from: sender.0,
+            vlan,
+            kind: TYPE_ARP,
         };
-        frame[..6].copy_from_slice(&to);
-        frame[6..12].copy_from_slice(&sender.0);
-        frame[12..14].copy_from_slice(&TYPE_ARP.to_be_bytes());
-        frame[14..20].copy_from_slice(&KIND);
-        frame[20..22].copy_from_slice(&(self.operation as u16).to_be_bytes());
-        frame[22..28].copy_from_slice(&sender.0);
-        frame[28..32].copy_from_slice(&sender.1.octets());
-        frame[32..38].copy_from_slice(&target.0);
-        frame[38..42].copy_from_slice(&target.1.octets());
+        let mut frame = vec![0; header.len()];
+        header.write(&mut frame);
+        frame.extend(KIND);
+        frame.extend((self.operation as u16).to_be_bytes());
+        for (mac, ip) in [sender, target] {
+            frame.extend(mac);
+            frame.extend(ip.octets());
+        }
         frame
     }
 }
@@ -104,23 +107,27 @@ mod tests {
     #[test]
     fn a_request_goes_to_all_and_its_answer_to_who_asked() {
         let request = Arp::request(ASKER, ASKED.1);
-        let frame = request.frame();
-        assert_eq!(Arp::read(&frame), Some(request));
-        assert_eq!(frame[..6], BROADCAST);
+        let frame = request.frame(None);
+        assert_eq!(Arp::read(&frame[14..]), Some(request));
+        assert_eq!((&frame[..6], frame.len()), (BROADCAST.as_slice(), 42));
         let answer = request.answer(ASKED.0);
         assert_eq!((answer.sender, answer.target), (ASKED, ASKER));
-        assert_eq!(Arp::read(&answer.frame()), Some(answer));
-        assert_eq!(answer.frame()[..6], ASKER.0);
+        let frame = answer.frame(Some(7));
+        assert_eq!(Arp::read(&frame[18..]), Some(answer));
+        assert_eq!(
+            (&frame[..6], &frame[12..18]),
+            (ASKER.0.as_slice(), [0x81, 0, 0, 7, 8, 6].as_slice())
+        );
     }
 
     #[test]
     fn other_kinds_are_nothing() {
-        let frame = Arp::request(ASKER, ASKED.1).frame();
+        let frame = Arp::request(ASKER, ASKED.1).frame(None);
         for at in 14..22 {
-            let mut other = frame;
+            let mut other = frame.clone();
             other[at] ^= 0x40;
-            assert_eq!(Arp::read(&other), None, "byte {at}");
+            assert_eq!(Arp::read(&other[14..]), None, "byte {at}");
         }
-        assert_eq!(Arp::read(&frame[..ARP_FRAME - 1]), None);
+        assert_eq!(Arp::read(&frame[14..41]), None);
     }
 }

@@ -23,14 +23,24 @@ counters! {
     Received = "frames_received",
     /// Frames given to the port.
     Sent = "frames_sent",
-    /// Address resolution requests answered.
+    /// Requests for the port's Ethernet address answered, by ARP or neighbour discovery.
     ArpAnswered = "frames_arp_answered",
     /// Pings answered.
     EchoAnswered = "frames_echo_answered",
+    /// Frames given to the shard whose they are.
+    HandedOver = "frames_handed_over",
+    /// Frames dropped: the shard whose they are is too far behind.
+    HandOffFull = "frames_dropped_hand_off_full",
     /// Frames dropped: neither for this shard nor of a kind that is answered.
     Foreign = "frames_dropped_foreign",
-    /// Frames dropped: spread over several mbufs, since one is too small.
-    Scattered = "frames_dropped_scattered",
+    /// Frames dropped: of another VLAN, or of one where there should be none, or of none.
+    OtherVlan = "frames_dropped_vlan",
+    /// Frames that came spread over several mbufs, since one is too small, and were copied into one.
+    Gathered = "frames_gathered",
+    /// Frames dropped: longer than any of a job.
+    TooLong = "frames_dropped_too_long",
+    /// Frames dropped: the port says that a checksum is wrong.
+    BadChecksum = "frames_dropped_bad_checksum",
     /// Frames dropped: no mbuf was free for the answer. Nothing was done with them.
     NoMbuf = "frames_dropped_no_mbuf",
     /// Frames not sent: no mbuf was free for them.

@@ -1,7 +1,7 @@
 //! Why the host does not start.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
@@ -18,12 +18,32 @@ pub enum HostError {
     Dpdk(#[from] DpdkError),
     /// No one receives there.
     #[error(
-        "data_addr = {0} is no address of a port: give the one IPv4 address and UDP port that packets go to"
+        "data_addr = {0} is no address of a port: give the one IP address and UDP port that packets go to"
     )]
     Address(SocketAddr),
+    /// Nobody can be reached through it.
+    #[error(
+        "gateway = {gateway} and data_addr = {address} are of different families: give a gateway of the data address's"
+    )]
+    Gateway {
+        /// The gateway.
+        gateway: IpAddr,
+        /// The data address.
+        address: SocketAddr,
+    },
     /// Nobody can know which.
-    #[error("DPDK has several ports ({0}): choose one with --port")]
+    #[error("DPDK has several ports ({0}): choose one or more with --port")]
     Ports(String),
+    /// Each shard has a core of its own.
+    #[error(
+        "{shards} shards need as many cores, DPDK has {cores}: list more with -l, or give fewer --shards"
+    )]
+    Cores {
+        /// Shards that were asked for.
+        shards: usize,
+        /// Cores that `-l` or `--lcores` gave.
+        cores: usize,
+    },
     /// The kernel has the address too, and somebody receives there.
     #[error("the data address {addr} is taken: {source}: choose another port with --data-addr")]
     Taken {

@@ -8,10 +8,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use agg_control::{ControlServer, DataPlane};
+use agg_host::frame::Framing;
 use agg_host::{SlotMemory, epoch_now, tell_ranks, watch};
 
+use crate::lcore::About;
 use crate::plane::Plane;
-use crate::{HostConfig, HostError, Shard, lcore};
+use crate::{HostConfig, HostError, lcore};
 
 /// A running aggregator. Dropping it stops it.
 ///
@@ -23,38 +25,35 @@ pub struct DpdkHost {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     /// Where the kernel has the data address, too: else it would tell the ranks that nobody receives there.
-    _keeper: Option<UdpSocket>,
+    _keepers: Vec<Option<UdpSocket>>,
 }
 
 impl DpdkHost {
-    /// Starts DPDK and the port in a thread of their own, allocates the slot memory, and serves.
+    /// Starts DPDK and the ports in a thread of their own, allocates the slot memory, and serves.
     ///
     /// # Errors
     /// A setting out of range, what DPDK refuses, an address that is taken: [`HostError`] says which.
     pub fn start(config: &HostConfig) -> Result<Self, HostError> {
         config.validate()?;
         let local = config.local()?;
-        let keeper = keep(local.into())?;
-        let slots = SlotMemory::of(config.memory_mib << 20, 0);
-        let aggregator = slots
-            .aggregator()
-            .ok_or_else(|| HostError::Memory(slots.bytes()))?;
-        let shard = Arc::new(Shard::new(aggregator, config.network(local)));
+        let addresses = (0..config.shards).map(|shard| lcore::address(local, shard));
+        let keepers: Vec<Option<UdpSocket>> = addresses.map(keep).collect::<Result<_, _>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (said, heard) = mpsc::channel();
         let poll = {
-            let (config, shard, stop) = (config.clone(), Arc::clone(&shard), Arc::clone(&stop));
-            move || lcore::work(&config, local, &shard, &stop, &said)
+            let (config, stop) = (config.clone(), Arc::clone(&stop));
+            move || lcore::work(&config, local, &stop, &said)
         };
         let poller = std::thread::Builder::new().name("shard-0".to_owned()).spawn(poll);
         let mut threads = vec![poller.map_err(HostError::Thread)?];
-        let about = heard.recv().map_err(|_| HostError::Core)??;
+        let started = heard.recv().map_err(|_| HostError::Core)??;
         let plane = Arc::new(Plane {
-            shard,
+            shards: started.shards,
             epoch: epoch_now(),
             local,
-            about,
-            memory: slots.bytes(),
+            framing: Framing::new(&local, config.vlan),
+            ports: started.ports,
+            memory: SlotMemory::of(config.memory_mib << 20, 0).bytes(),
             names: Mutex::default(),
             closing: AtomicBool::new(false),
         });
@@ -73,7 +72,7 @@ impl DpdkHost {
             control_addr: config.control_addr,
             stop,
             threads,
-            _keeper: keeper,
+            _keepers: keepers,
         };
         let control = agg_control::serve(config.control_addr, plane, config.control.clone())
             .map_err(|error| HostError::Control(error.to_string()))?;
@@ -84,23 +83,23 @@ impl DpdkHost {
 
     /// One line about what was set up.
     pub fn summary(&self) -> String {
-        let (about, port) = (self.plane.describe(), &self.plane.about);
+        let about = self.plane.describe();
         let lanes: Vec<String> = about.lanes.iter().map(u16::to_string).collect();
-        let mac = port.mac.map(|byte| format!("{byte:02x}")).join(":");
+        let ports: Vec<String> = self.plane.ports.iter().map(About::to_string).collect();
         format!(
-            "control {}, data {} at {} ({}, {mac}, MTU {}), chunks of {} lanes, {:.1} MiB of slot memory, epoch {}",
+            "control {}, data {} ({} shard{}) at {}, chunks of {} lanes, {:.1} MiB of slot memory a shard, epoch {}",
             self.control_addr,
             self.plane.local,
-            port.name,
-            port.driver,
-            port.mtu,
+            about.shards,
+            if about.shards == 1 { "" } else { "s" },
+            ports.join(", "),
             lanes.join(", "),
             about.memory_per_shard as f64 / f64::from(1 << 20),
             about.epoch,
         )
     }
 
-    /// Ends all jobs, telling their ranks, and closes the port.
+    /// Ends all jobs, telling their ranks, and closes the ports.
     pub fn shutdown(mut self) {
         self.end();
     }

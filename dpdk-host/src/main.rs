@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dpdk_host::{ServeArgs, check, serve};
+use dpdk_host::{CheckArgs, ServeArgs, check, serve};
 
 /// Sums gradients in the network: the Tributary aggregator on a core that polls its network card with DPDK.
 #[derive(Parser)]
@@ -21,21 +21,17 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serves until Ctrl-C.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Says what this machine has and lacks, by starting DPDK with these arguments.
-    Check {
-        /// DPDK's own arguments, as `dpdk-testpmd` takes them.
-        #[arg(last = true, value_name = "EAL")]
-        eal: Vec<String>,
-    },
+    Check(CheckArgs),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     agg_host::run("dpdk-host", |stopped| match &cli.command {
         Command::Serve(args) => serve(args, stopped).map_err(|error| error.to_string()),
-        Command::Check { eal } => {
-            let report = check(eal);
+        Command::Check(args) => {
+            let report = check(&args.eal().map_err(|error| error.to_string())?);
             println!("{report}");
             report.verdict()
         }

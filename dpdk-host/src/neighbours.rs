@@ -1,8 +1,10 @@
-//! Which Ethernet addresses members and parents are reached by. The kernel knows nothing of this port, so they are asked for by
-//! ARP.
+//! Which Ethernet addresses members and parents are reached by, and through which port. The kernel knows nothing of these ports,
+//! so they are asked for: by ARP, or by neighbour discovery where addresses are IPv6.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agg_core::Nanos;
 use agg_host::frame::Mac;
@@ -13,42 +15,82 @@ const ASK_AGAIN: Nanos = 100_000_000;
 /// How often one that is known is asked for, in ns: its owner may have got another network card.
 const REFRESH: Nanos = 10_000_000_000;
 
-/// The network that the port is in.
+/// The network that the ports are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     /// The aggregator's address there.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Bits of the address that all of the network have in common.
     pub prefix: u8,
     /// Who passes on what goes elsewhere.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
 }
 
 impl Network {
-    /// Who is to be given what goes to `to`; `None`: it is in another network, and there is no gateway.
-    pub fn next_hop(&self, to: Ipv4Addr) -> Option<Ipv4Addr> {
-        let mask = u32::MAX
-            .checked_shl(32 - u32::from(self.prefix.min(32)))
-            .unwrap_or(0);
-        let is_here = (u32::from(to) ^ u32::from(self.address)) & mask == 0;
+    /// Who is to be given what goes to `to`; `None`: it is in another network, and there is no gateway, or of the other family.
+    pub fn next_hop(&self, to: IpAddr) -> Option<IpAddr> {
+        let prefix = u32::from(self.prefix);
+        let is_here = match (self.address, to) {
+            (IpAddr::V4(here), IpAddr::V4(to)) => {
+                let other = u32::from(here) ^ u32::from(to);
+                other.leading_zeros() >= prefix
+            }
+            (IpAddr::V6(here), IpAddr::V6(to)) => {
+                let other = u128::from(here) ^ u128::from(to);
+                // RFC 4291, section 2.5.6: link-local addresses are on every link.
+                other.leading_zeros() >= prefix || to.is_unicast_link_local()
+            }
+            _ => return None,
+        };
         if is_here { Some(to) } else { self.gateway }
     }
 }
 
+/// How somebody is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// Through which of the host's ports.
+    pub port: usize,
+    /// Which Ethernet address there.
+    pub mac: Mac,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
-    mac: Option<Mac>,
+    hop: Option<Hop>,
     /// When it is asked for again.
     ask: Nanos,
     /// Jobs that need it.
     users: usize,
 }
 
-/// The Ethernet addresses of those that jobs' packets go to first. Nobody else's are kept.
+/// What all shards know.
+#[derive(Debug, Default)]
+struct Shared {
+    table: Mutex<HashMap<IpAddr, Neighbour>>,
+    /// Raised with each change of what the shards' copies have.
+    changes: AtomicU64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Neighbour>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// How those are reached that jobs' packets go to first. Nobody else's addresses are kept. All shards of a host know the same:
+/// each has a copy, so that no core waits for another while it sends.
 #[derive(Debug)]
 pub struct Neighbours {
     network: Network,
-    known: HashMap<Ipv4Addr, Neighbour>,
+    shared: Arc<Shared>,
+    /// The changes that are in the copy.
+    seen: u64,
+    known: HashMap<IpAddr, Hop>,
 }
 
 impl Neighbours {
@@ -56,6 +98,19 @@ impl Neighbours {
     pub fn new(network: Network) -> Self {
         Self {
             network,
+            shared: Arc::default(),
+            seen: 0,
+            known: HashMap::new(),
+        }
+    }
+
+    /// The same neighbours, for another shard.
+    pub(crate) fn share(&self) -> Self {
+        Self {
+            network: self.network,
+            shared: Arc::clone(&self.shared),
+            // Nothing is in the copy yet.
+            seen: u64::MAX,
             known: HashMap::new(),
         }
     }
@@ -65,11 +120,26 @@ impl Neighbours {
         &self.network
     }
 
+    /// Takes in what other shards have heard since.
+    pub(crate) fn refresh(&mut self) {
+        let changes = self.shared.changes.load(Ordering::Acquire);
+        if changes != self.seen {
+            // Before the table is looked at: what changes now is seen the next time.
+            self.seen = changes;
+            let table = self.shared.lock();
+            let known = table
+                .iter()
+                .filter_map(|(who, neighbour)| Some((*who, neighbour.hop?)));
+            self.known = known.collect();
+        }
+    }
+
     /// From now on the way to `to` is needed once more.
-    pub(crate) fn want(&mut self, to: Ipv4Addr) {
-        if let Some(hop) = self.network.next_hop(to) {
-            let neighbour = self.known.entry(hop).or_insert(Neighbour {
-                mac: None,
+    pub(crate) fn want(&mut self, to: IpAddr) {
+        if let Some(next) = self.network.next_hop(to) {
+            let mut table = self.shared.lock();
+            let neighbour = table.entry(next).or_insert(Neighbour {
+                hop: None,
                 ask: 0,
                 users: 0,
             });
@@ -78,40 +148,46 @@ impl Neighbours {
     }
 
     /// It is needed once less.
-    pub(crate) fn release(&mut self, to: Ipv4Addr) {
-        let Some(hop) = self.network.next_hop(to) else {
+    pub(crate) fn release(&mut self, to: IpAddr) {
+        let Some(next) = self.network.next_hop(to) else {
             return;
         };
-        if let Some(neighbour) = self.known.get_mut(&hop) {
+        let mut table = self.shared.lock();
+        if let Some(neighbour) = table.get_mut(&next) {
             neighbour.users = neighbour.users.saturating_sub(1);
             if neighbour.users == 0 {
-                self.known.remove(&hop);
+                table.remove(&next);
+                self.shared.changed();
             }
         }
     }
 
-    /// Somebody says which Ethernet address is his. It is kept if he is needed.
-    pub(crate) fn learn(&mut self, who: Ipv4Addr, mac: Mac, now: Nanos) {
-        if let Some(neighbour) = self.known.get_mut(&who) {
-            neighbour.mac = Some(mac);
+    /// Somebody says how he is reached. It is kept if he is needed.
+    pub(crate) fn learn(&mut self, who: IpAddr, hop: Hop, now: Nanos) {
+        let mut table = self.shared.lock();
+        if let Some(neighbour) = table.get_mut(&who) {
             neighbour.ask = now + REFRESH;
+            if neighbour.hop.replace(hop) != Some(hop) {
+                self.shared.changed();
+            }
         }
     }
 
-    /// The Ethernet address by which `to` is reached.
-    pub(crate) fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
-        self.known.get(&self.network.next_hop(to)?)?.mac
+    /// How `to` is reached, if that was known at the last [`Self::refresh`].
+    #[inline]
+    pub(crate) fn hop(&self, to: IpAddr) -> Option<Hop> {
+        self.known.get(&self.network.next_hop(to)?).copied()
     }
 
-    /// Who is to be asked for now.
-    pub(crate) fn due(&mut self, now: Nanos) -> impl Iterator<Item = Ipv4Addr> + '_ {
-        self.known.iter_mut().filter_map(move |(who, neighbour)| {
-            if neighbour.ask > now {
-                return None;
-            }
+    /// Who is to be asked for now: by this shard, since the others are not told to.
+    pub(crate) fn due(&mut self, now: Nanos) -> Vec<IpAddr> {
+        let mut table = self.shared.lock();
+        let due = table.iter_mut().filter(|(_, neighbour)| neighbour.ask <= now);
+        let due = due.map(|(who, neighbour)| {
             neighbour.ask = now + ASK_AGAIN;
-            Some(*who)
-        })
+            *who
+        });
+        due.collect()
     }
 }
 
@@ -119,19 +195,27 @@ impl Neighbours {
 mod tests {
     use super::*;
 
-    const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-    const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-    const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
-    const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
-    const MAC: Mac = [2, 0, 0, 0, 0, 9];
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+    const GATEWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 254));
+    const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 2));
+    const HOP: Hop = Hop {
+        port: 1,
+        mac: [2, 0, 0, 0, 0, 9],
+    };
 
-    fn neighbours(gateway: Option<Ipv4Addr>) -> Neighbours {
+    fn neighbours(gateway: Option<IpAddr>) -> Neighbours {
         let address = HERE;
         Neighbours::new(Network {
             address,
             prefix: 24,
             gateway,
         })
+    }
+
+    fn hop(neighbours: &mut Neighbours, to: IpAddr) -> Option<Hop> {
+        neighbours.refresh();
+        neighbours.hop(to)
     }
 
     #[test]
@@ -149,36 +233,86 @@ mod tests {
             ..network
         };
         assert_eq!(alone.next_hop(PEER), Some(GATEWAY));
+        assert_eq!(alone.next_hop(HERE), Some(HERE));
+        assert_eq!(network.next_hop("fd00::1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn ipv6_networks_and_links_are_told_apart() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let network = Network {
+            address: ip("fd00:0:0:1::1"),
+            prefix: 64,
+            gateway: Some(ip("fe80::ff")),
+        };
+        for (to, next) in [
+            ("fd00:0:0:1:f::2", "fd00:0:0:1:f::2"),
+            ("fd00:0:0:2::2", "fe80::ff"),
+            ("fe80::2", "fe80::2"),
+        ] {
+            assert_eq!(network.next_hop(ip(to)), Some(ip(next)), "{to}");
+        }
+        assert_eq!(network.next_hop(PEER), None);
+        let alone = Network {
+            prefix: 128,
+            gateway: None,
+            ..network
+        };
+        assert_eq!(alone.next_hop(ip("fd00:0:0:1::2")), None);
     }
 
     #[test]
     fn only_who_is_needed_is_known_and_as_long_as_that() {
         let mut neighbours = neighbours(Some(GATEWAY));
-        neighbours.learn(PEER, MAC, 0);
-        assert_eq!(neighbours.mac(PEER), None);
+        neighbours.learn(PEER, HOP, 0);
+        assert_eq!(hop(&mut neighbours, PEER), None);
         neighbours.want(PEER);
         neighbours.want(PEER);
-        neighbours.learn(PEER, MAC, 0);
+        neighbours.learn(PEER, HOP, 0);
         neighbours.release(PEER);
-        assert_eq!(neighbours.mac(PEER), Some(MAC));
+        assert_eq!(hop(&mut neighbours, PEER), Some(HOP));
         neighbours.release(PEER);
-        assert_eq!(neighbours.mac(PEER), None);
+        assert_eq!(hop(&mut neighbours, PEER), None);
         neighbours.want(FAR);
-        neighbours.learn(GATEWAY, MAC, 0);
-        assert_eq!(neighbours.mac(FAR), Some(MAC));
+        neighbours.learn(GATEWAY, HOP, 0);
+        assert_eq!(hop(&mut neighbours, FAR), Some(HOP));
     }
 
     #[test]
     fn the_unknown_are_asked_for_often_and_the_known_now_and_then() {
         let mut neighbours = neighbours(None);
         neighbours.want(PEER);
-        let asked = |neighbours: &mut Neighbours, now| neighbours.due(now).count();
+        let asked = |neighbours: &mut Neighbours, now| neighbours.due(now).len();
         assert_eq!(asked(&mut neighbours, 5), 1);
         assert_eq!(asked(&mut neighbours, 5 + ASK_AGAIN - 1), 0);
         assert_eq!(asked(&mut neighbours, 5 + ASK_AGAIN), 1);
-        neighbours.learn(PEER, MAC, 10);
+        neighbours.learn(PEER, HOP, 10);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH - 1), 0);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH), 1);
-        assert_eq!(neighbours.mac(PEER), Some(MAC), "until he says otherwise");
+        assert_eq!(hop(&mut neighbours, PEER), Some(HOP), "until he says otherwise");
+    }
+
+    #[test]
+    fn what_one_shard_hears_all_know_and_one_asks() {
+        let mut one = neighbours(None);
+        one.want(PEER);
+        let mut other = one.share();
+        other.want(PEER);
+        assert_eq!((one.due(5), other.due(5)), (vec![PEER], Vec::new()));
+        other.learn(PEER, HOP, 6);
+        assert_eq!([hop(&mut one, PEER), hop(&mut other, PEER)], [Some(HOP); 2]);
+        assert_eq!(
+            hop(&mut one.share(), PEER),
+            Some(HOP),
+            "also one that comes later"
+        );
+        assert!(one.due(5 + ASK_AGAIN).is_empty(), "it was heard of");
+        let moved = Hop { port: 0, ..HOP };
+        one.learn(PEER, moved, 7);
+        assert_eq!(hop(&mut other, PEER), Some(moved), "he is at another port now");
+        one.release(PEER);
+        assert_eq!(hop(&mut one, PEER), Some(moved), "the other needs it");
+        other.release(PEER);
+        assert_eq!([hop(&mut one, PEER), hop(&mut other, PEER)], [None; 2]);
     }
 }

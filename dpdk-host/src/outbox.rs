@@ -1,13 +1,14 @@
-//! What is to be sent, until the port takes it.
+//! What is to be sent, until the ports take it.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use agg_core::Verdict;
-use agg_host::frame::{End, FRAMING, Way};
+use agg_host::frame::{End, Framing, Sum, Way};
 
-use crate::dpdk::{Burst, Mbuf, Pool, Queue};
+use crate::dpdk::{Burst, Mbuf, Pool};
+use crate::neighbours::Hop;
 use crate::shard::State;
-use crate::{FrameCounter, FrameCounters, Neighbours};
+use crate::{FrameCounter, FrameCounters, Link};
 
 /// How often a full port is tried again before frames are given up. Their receivers ask for them again.
 const ATTEMPTS: u32 = 1000;
@@ -16,33 +17,51 @@ const ATTEMPTS: u32 = 1000;
 pub(crate) struct Outbox {
     pool: Pool,
     /// Where its frames come from.
-    local: End,
-    /// Whether the port writes checksums.
-    checksums: bool,
+    address: SocketAddr,
+    /// What is in front of its packets.
+    framing: Framing,
+    links: Vec<Link>,
+    /// For each link.
+    bursts: Vec<Burst>,
     /// For the next answer.
     spare: Option<Mbuf>,
-    burst: Burst,
 }
 
 impl Outbox {
-    pub(crate) fn new(pool: Pool, local: End, checksums: bool) -> Self {
+    pub(crate) fn new(links: Vec<Link>, pool: Pool, address: SocketAddr, vlan: Option<u16>) -> Self {
         Self {
             pool,
-            local,
-            checksums,
+            address,
+            framing: Framing::new(&address, vlan),
+            bursts: links.iter().map(|_| Burst::default()).collect(),
+            links,
             spare: None,
-            burst: Burst::default(),
         }
     }
 
+    /// The ports that frames go to.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// What is in front of packets.
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
+    }
+
     /// Whose frames these are.
-    pub(crate) fn local(&self) -> &End {
-        &self.local
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// An mbuf for an answer; `None` where none is free. What is not needed is to be given back by [`Self::keep`].
     pub(crate) fn answer(&mut self) -> Option<Mbuf> {
         self.spare.take().or_else(|| self.pool.take())
+    }
+
+    /// An mbuf for a frame that came in several; `None` where none is free.
+    pub(crate) fn empty(&self) -> Option<Mbuf> {
+        self.pool.take()
     }
 
     /// An mbuf that was not needed.
@@ -51,18 +70,17 @@ impl Outbox {
     }
 
     /// Where in an mbuf an answer is written.
-    pub(crate) fn packet(answer: &mut Mbuf) -> &mut [u8] {
-        answer.room_mut().get_mut(FRAMING..).unwrap_or_default()
+    pub(crate) fn packet(answer: &mut Mbuf, framing: Framing) -> &mut [u8] {
+        answer.room_mut().get_mut(framing.len()..).unwrap_or_default()
     }
 
-    /// Sends what a verdict says, to whom it says; `source` is who gets a reply.
+    /// Sends what a verdict says, to whom it says; `source` is who gets a reply, and by which way.
     pub(crate) fn deliver(
         &mut self,
         verdict: Verdict,
         answer: Mbuf,
-        source: End,
+        source: (Hop, SocketAddr),
         state: &mut State,
-        queue: &mut Queue,
     ) {
         let State {
             routes,
@@ -70,18 +88,20 @@ impl Outbox {
             frames,
             ..
         } = state;
+        let reach = |end: &SocketAddr| Some((neighbours.hop(end.ip())?, *end));
         match verdict {
             Verdict::Quiet => self.keep(answer),
-            Verdict::Reply { len } => self.address(answer, len, source, frames, queue),
+            Verdict::Reply { len } => {
+                let sum = self.sum(&answer, len);
+                self.send(answer, len, sum, source, frames);
+            }
             Verdict::Broadcast { key, len } => {
                 let members = routes.get(&key).map_or(&[][..], |route| &route.members);
-                let ends = members.iter().map(|member| reach(*member, neighbours));
-                self.send_all(answer, len, ends, frames, queue);
+                self.send_all(answer, len, members.iter().map(reach), frames);
             }
             Verdict::Forward { key, len } => {
                 let parent = routes.get(&key).and_then(|route| route.parent);
-                let ends = parent.iter().map(|parent| reach(*parent, neighbours));
-                self.send_all(answer, len, ends, frames, queue);
+                self.send_all(answer, len, parent.iter().map(reach), frames);
             }
         }
     }
@@ -91,10 +111,10 @@ impl Outbox {
         &mut self,
         answer: Mbuf,
         len: usize,
-        ends: impl Iterator<Item = Option<End>>,
+        ends: impl Iterator<Item = Option<(Hop, SocketAddr)>>,
         frames: &mut FrameCounters,
-        queue: &mut Queue,
     ) {
+        let sum = self.sum(&answer, len);
         let mut last = None;
         for end in ends {
             let Some(end) = end else {
@@ -106,71 +126,93 @@ impl Outbox {
                     frames.add(FrameCounter::NotCopied, 1);
                     continue;
                 };
-                let written = answer.room_bytes().get(FRAMING..).unwrap_or_default();
-                Self::packet(&mut copy)[..len].copy_from_slice(&written[..len]);
-                self.address(copy, len, before, frames, queue);
+                let framing = self.framing;
+                Self::packet(&mut copy, framing)[..len].copy_from_slice(&written(&answer, framing)[..len]);
+                self.send(copy, len, sum, before, frames);
             }
         }
         match last {
-            Some(end) => self.address(answer, len, end, frames, queue),
+            Some(end) => self.send(answer, len, sum, end, frames),
             None => self.keep(answer),
         }
     }
 
+    /// The sum over a packet that was written, where a checksum is needed that a port does not write: once for all copies.
+    fn sum(&self, answer: &Mbuf, len: usize) -> Option<Sum> {
+        let is_needed = self.framing.is_ipv6() && self.links.iter().any(|link| !link.checksums);
+        is_needed.then(|| Sum::of(&written(answer, self.framing)[..len]))
+    }
+
     /// Writes the headers in front of a packet, and sends it.
-    fn address(
+    fn send(
         &mut self,
         mut mbuf: Mbuf,
         len: usize,
-        to: End,
+        sum: Option<Sum>,
+        (hop, address): (Hop, SocketAddr),
         frames: &mut FrameCounters,
-        queue: &mut Queue,
     ) {
-        let way = Way { from: self.local, to };
-        mbuf.set_len(FRAMING + len);
-        if let Some(headers) = mbuf.bytes_mut().first_chunk_mut() {
-            way.write(len, headers);
+        let link = &self.links[hop.port];
+        let from = End {
+            mac: link.mac,
+            address: self.address,
+        };
+        let to = End {
+            mac: hop.mac,
+            address,
+        };
+        let Some(way) = Way::between(&from, &to) else {
+            return frames.add(FrameCounter::NoNeighbour, 1);
+        };
+        mbuf.set_len(self.framing.len() + len);
+        let sum = sum.filter(|_| !link.checksums);
+        way.write(self.framing.vlan(), len, sum, mbuf.bytes_mut());
+        if link.checksums {
+            mbuf.offload_checksums(self.framing);
         }
-        if self.checksums {
-            mbuf.offload_checksums();
-        }
-        self.push(mbuf, frames, queue);
+        self.push(hop.port, mbuf, frames);
     }
 
     /// Sends a frame as it is.
-    pub(crate) fn push(&mut self, mbuf: Mbuf, frames: &mut FrameCounters, queue: &mut Queue) {
-        if let Err(mbuf) = self.burst.push(mbuf) {
-            self.flush(frames, queue);
+    pub(crate) fn push(&mut self, port: usize, mbuf: Mbuf, frames: &mut FrameCounters) {
+        if let Err(mbuf) = self.bursts[port].push(mbuf) {
+            self.flush_port(port, frames);
             // There is room now.
-            let _ = self.burst.push(mbuf);
+            let _ = self.bursts[port].push(mbuf);
         }
     }
 
     /// Sends a frame of these bytes.
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8], frames: &mut FrameCounters, queue: &mut Queue) {
+    pub(crate) fn push_bytes(&mut self, port: usize, bytes: &[u8], frames: &mut FrameCounters) {
         let Some(mut mbuf) = self.pool.take() else {
             return frames.add(FrameCounter::NotCopied, 1);
         };
         mbuf.set_len(bytes.len());
         mbuf.bytes_mut().copy_from_slice(bytes);
-        self.push(mbuf, frames, queue);
+        self.push(port, mbuf, frames);
     }
 
-    /// Gives all frames to the port. What it does not take in time is given up.
-    pub(crate) fn flush(&mut self, frames: &mut FrameCounters, queue: &mut Queue) {
+    /// Gives all frames to the ports. What they do not take in time is given up.
+    pub(crate) fn flush(&mut self, frames: &mut FrameCounters) {
+        for port in 0..self.links.len() {
+            self.flush_port(port, frames);
+        }
+    }
+
+    fn flush_port(&mut self, port: usize, frames: &mut FrameCounters) {
+        let (exit, burst) = (&self.links[port].send, &mut self.bursts[port]);
         let mut attempts = 0;
-        while !self.burst.is_empty() && attempts < ATTEMPTS {
-            let sent = queue.send(&mut self.burst);
+        while !burst.is_empty() && attempts < ATTEMPTS {
+            let sent = exit.send(burst);
             frames.add(FrameCounter::Sent, sent);
             attempts = if sent == 0 { attempts + 1 } else { 0 };
         }
-        let left = self.burst.drain().count();
+        let left = burst.drain().count();
         frames.add(FrameCounter::RingFull, left);
     }
 }
 
-/// How somebody is reached, if that is known.
-fn reach(address: SocketAddrV4, neighbours: &Neighbours) -> Option<End> {
-    let mac = neighbours.mac(*address.ip())?;
-    Some(End { mac, address })
+/// What was written where [`Outbox::packet`] says.
+fn written(answer: &Mbuf, framing: Framing) -> &[u8] {
+    answer.room_bytes().get(framing.len()..).unwrap_or_default()
 }

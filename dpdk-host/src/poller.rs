@@ -1,37 +1,76 @@
-//! A core at a queue: it receives, aggregates and sends, one burst after the other.
+//! A core at its queues: it receives, aggregates and sends, one burst after the other.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agg_core::{Endpoint, Nanos, Verdict};
 use agg_host::ShardAggregator;
-use agg_host::frame::{Datagram, End, Ip, TYPE_IPV4, ethernet};
+use agg_host::frame::{Datagram, Ethernet, Ip, TYPE_IPV4, TYPE_IPV6};
 
 use crate::arp::{Arp, Operation, TYPE_ARP};
-use crate::dpdk::{BURST, Burst, Mbuf, Pool, Queue};
+use crate::dpdk::{Arrival, BURST, Burst, Mbuf, Pool, ReceiveQueue, RingReceiver};
+use crate::nd::Message;
+use crate::neighbours::Hop;
 use crate::outbox::Outbox;
 use crate::shard::{Shard, State};
-use crate::{FrameCounter, Idle, echo};
+use crate::{FrameCounter, HandOff, Idle, Link, echo, nd};
 
 /// How often it is looked whether neighbours are to be asked for, in ns.
 const NEIGHBOURS: Nanos = 10_000_000;
 
-/// A core at a queue.
+/// A core at its queues, one of each port.
 pub struct Poller {
-    queue: Queue,
-    received: Burst,
+    inputs: Vec<Input>,
+    hand_off: HandOff,
     outbox: Outbox,
     /// When it is looked next whether neighbours are to be asked for.
     ask: Nanos,
 }
 
+/// Where frames come from, and those that came last.
+struct Input {
+    source: Source,
+    received: Burst,
+}
+
+enum Source {
+    /// A queue of the port of this number.
+    Port(usize, ReceiveQueue),
+    /// Another shard: each frame has the number of its port in it.
+    Shard(RingReceiver),
+}
+
+impl Input {
+    fn new(source: Source) -> Self {
+        let received = Burst::default();
+        Self { source, received }
+    }
+
+    fn receive(&mut self, limit: usize) -> usize {
+        match &mut self.source {
+            Source::Port(_, queue) => queue.receive(limit, &mut self.received),
+            Source::Shard(ring) => ring.receive(limit, &mut self.received),
+        }
+    }
+}
+
 impl Poller {
-    /// Works at a queue. Packets are received and sent as `local`; `pool`'s mbufs hold a frame with the largest packet
-    /// of any job. `checksums`: the port was started to write them.
-    pub fn new(queue: Queue, pool: Pool, local: End, checksums: bool) -> Self {
+    /// Works at these ports. Packets are received and sent as `address`, the shard's own, in frames of this VLAN (`None`: in
+    /// none); `pool`'s mbufs hold a frame with the largest packet of any job.
+    pub fn new(
+        mut links: Vec<Link>,
+        mut hand_off: HandOff,
+        pool: Pool,
+        address: SocketAddr,
+        vlan: Option<u16>,
+    ) -> Self {
+        let queues = links.iter_mut().enumerate();
+        let ports = queues.filter_map(|(port, link)| Some(Source::Port(port, link.receive.take()?)));
+        let shards = hand_off.receivers().into_iter().map(Source::Shard);
         Self {
-            queue,
-            received: Burst::default(),
-            outbox: Outbox::new(pool, local, checksums),
+            inputs: ports.chain(shards).map(Input::new).collect(),
+            hand_off,
+            outbox: Outbox::new(links, pool, address, vlan),
             ask: 0,
         }
     }
@@ -49,7 +88,7 @@ impl Poller {
         }
     }
 
-    /// Receives up to `limit` frames, does what they ask for and sends what comes of it; returns how many came.
+    /// Receives up to `limit` frames from each queue, does what they ask for and sends what comes of it; returns how many came.
     pub fn turn(&mut self, shard: &Shard, now: Nanos, limit: usize) -> usize {
         self.turn_with(shard, now, limit, agg_host::handle)
     }
@@ -59,45 +98,61 @@ impl Poller {
     where
         H: FnMut(&mut ShardAggregator, &[u8], &Endpoint, Nanos, &mut [u8]) -> Verdict,
     {
-        let came = self.queue.receive(limit, &mut self.received);
+        let came = self.inputs.iter_mut().map(|input| input.receive(limit)).sum();
         let asks = now >= self.ask;
         if came == 0 && !asks {
             return 0;
         }
-        let Self {
-            queue,
-            received,
-            outbox,
-            ..
-        } = self;
         let mut state = shard.lock();
+        state.neighbours.refresh();
         let mut turn = Turn {
             state: &mut state,
-            outbox,
-            queue,
+            outbox: &mut self.outbox,
+            hand_off: &mut self.hand_off,
+            port: 0,
             now,
             handle,
         };
-        turn.state.frames.add(FrameCounter::Received, came);
-        for mbuf in received.drain() {
-            turn.frame(mbuf);
+        for input in &mut self.inputs {
+            turn.input(input);
         }
         if asks {
-            turn.ask_for_neighbours();
-        }
-        outbox.flush(&mut state.frames, queue);
-        if asks {
+            ask_for_neighbours(&mut state, &mut self.outbox, now);
             self.ask = now + NEIGHBOURS;
         }
+        self.outbox.flush(&mut state.frames);
+        self.hand_off.flush(&mut state.frames);
         came
     }
 }
 
-/// One burst beside all that it needs.
+/// Asks at every port: the answer says which one it is.
+fn ask_for_neighbours(state: &mut State, outbox: &mut Outbox, now: Nanos) {
+    let State {
+        neighbours, frames, ..
+    } = state;
+    let (ours, vlan) = (outbox.address().ip(), outbox.framing().vlan());
+    for who in neighbours.due(now) {
+        for port in 0..outbox.links().len() {
+            let mac = outbox.links()[port].mac;
+            let request = match (ours, who) {
+                (IpAddr::V4(ours), IpAddr::V4(who)) => Arp::request((mac, ours), who).frame(vlan),
+                (IpAddr::V6(ours), IpAddr::V6(who)) => nd::solicit((mac, ours), who, vlan),
+                // No way there is of another family.
+                _ => continue,
+            };
+            outbox.push_bytes(port, &request, frames);
+        }
+    }
+}
+
+/// What has come, beside all that it needs.
 struct Turn<'t, H> {
     state: &'t mut State,
     outbox: &'t mut Outbox,
-    queue: &'t mut Queue,
+    hand_off: &'t mut HandOff,
+    /// Which port the frame came from.
+    port: usize,
     now: Nanos,
     handle: H,
 }
@@ -106,80 +161,164 @@ impl<H> Turn<'_, H>
 where
     H: FnMut(&mut ShardAggregator, &[u8], &Endpoint, Nanos, &mut [u8]) -> Verdict,
 {
-    fn frame(&mut self, mbuf: Mbuf) {
-        if mbuf.segments() != 1 {
-            return self.count(FrameCounter::Scattered);
+    fn input(&mut self, input: &mut Input) {
+        let received = input.received.drain();
+        match input.source {
+            Source::Port(port, _) => {
+                self.port = port;
+                self.state.frames.add(FrameCounter::Received, received.len());
+                received.for_each(|mbuf| self.frame(mbuf));
+            }
+            Source::Shard(_) => received.for_each(|mbuf| {
+                self.port = mbuf.port().into();
+                self.frame(mbuf);
+            }),
         }
-        match ethernet(mbuf.bytes()) {
-            Some((_, _, TYPE_IPV4)) => self.ipv4(mbuf),
-            Some((_, _, TYPE_ARP)) => self.arp(mbuf),
+    }
+
+    fn frame(&mut self, mbuf: Mbuf) {
+        let arrival = mbuf.arrival();
+        if mbuf.segments() == 1 {
+            return self.whole(mbuf, arrival);
+        }
+        let Some(mut whole) = self.outbox.empty() else {
+            return self.count(FrameCounter::NoMbuf);
+        };
+        if !mbuf.gather(&mut whole) {
+            return self.count(FrameCounter::TooLong);
+        }
+        self.count(FrameCounter::Gathered);
+        self.whole(whole, arrival);
+    }
+
+    fn whole(&mut self, mbuf: Mbuf, arrival: Arrival) {
+        let Some(ethernet) = Ethernet::read(mbuf.bytes()) else {
+            return self.count(FrameCounter::Foreign);
+        };
+        // A tag for the priority only is in no VLAN.
+        if ethernet.vlan.or(arrival.vlan).filter(|vlan| *vlan != 0) != self.outbox.framing().vlan() {
+            return self.count(FrameCounter::OtherVlan);
+        }
+        match ethernet.kind {
+            TYPE_IPV4 | TYPE_IPV6 => self.ip(mbuf, arrival, &ethernet),
+            TYPE_ARP => self.arp(mbuf, &ethernet),
             _ => self.count(FrameCounter::Foreign),
         }
     }
 
-    fn ipv4(&mut self, mut mbuf: Mbuf) {
-        let local = *self.outbox.local();
+    fn ip(&mut self, mbuf: Mbuf, arrival: Arrival, ethernet: &Ethernet) {
+        let ours = self.outbox.address();
         let frame = mbuf.bytes();
-        let Some(ip) = Ip::read(frame).filter(|ip| ip.to == *local.address.ip()) else {
+        if arrival.has_bad_ip {
+            return self.count(FrameCounter::BadChecksum);
+        }
+        let Some(ip) = Ip::read(frame, ethernet) else {
             return self.count(FrameCounter::Foreign);
         };
-        match Datagram::read(frame, &ip) {
-            Some(datagram) if datagram.to.port() == local.address.port() => self.packet(&mbuf, datagram),
-            None if echo::answer(mbuf.bytes_mut(), &ip, local.mac) => {
-                self.count(FrameCounter::EchoAnswered);
-                self.outbox.push(mbuf, &mut self.state.frames, self.queue);
-            }
-            _ => self.count(FrameCounter::Foreign),
+        if ip.protocol == nd::PROTOCOL_ICMPV6
+            && let Some(message) = Message::read(frame, &ip)
+        {
+            return self.discovery(mbuf, ethernet, message);
         }
+        if ip.to() != ours.ip() {
+            return self.count(FrameCounter::Foreign);
+        }
+        let Some(datagram) = Datagram::read(frame, &ip) else {
+            return self.ping(mbuf, ethernet, &ip);
+        };
+        // IPv4 allows for none.
+        if arrival.has_bad_udp && !datagram.has_no_checksum(frame) {
+            return self.count(FrameCounter::BadChecksum);
+        }
+        match self.hand_off.shard(ours.port(), datagram.to.port()) {
+            Some(shard) if shard == self.hand_off.own() => self.packet(&mbuf, ethernet, datagram),
+            Some(shard) => self.hand_off.push(shard, mbuf, self.port, &mut self.state.frames),
+            None => self.count(FrameCounter::Foreign),
+        }
+    }
+
+    /// Answered by whichever shard it came to, as are questions for our Ethernet address.
+    fn ping(&mut self, mut mbuf: Mbuf, ethernet: &Ethernet, ip: &Ip) {
+        let mac = self.mac();
+        if !echo::answer(mbuf.bytes_mut(), ethernet, ip, mac) {
+            return self.count(FrameCounter::Foreign);
+        }
+        // A tag that the driver has taken out.
+        if let (None, Some(vlan)) = (ethernet.vlan, self.outbox.framing().vlan())
+            && !mbuf.insert_tag(vlan)
+        {
+            return self.count(FrameCounter::TooLong);
+        }
+        self.count(FrameCounter::EchoAnswered);
+        self.outbox.push(self.port, mbuf, &mut self.state.frames);
     }
 
     /// The packet is merged from where it was received.
-    fn packet(&mut self, mbuf: &Mbuf, datagram: Datagram) {
+    fn packet(&mut self, mbuf: &Mbuf, ethernet: &Ethernet, datagram: Datagram) {
         // First: what can have no answer changes nothing, and will come again.
         let Some(mut answer) = self.outbox.answer() else {
             return self.count(FrameCounter::NoMbuf);
         };
-        let frame = mbuf.bytes();
-        let source = Endpoint::from(std::net::SocketAddr::V4(datagram.from));
         let verdict = (self.handle)(
             &mut self.state.aggregator,
-            &frame[datagram.payload],
-            &source,
+            &mbuf.bytes()[datagram.payload],
+            &Endpoint::from(datagram.from),
             self.now,
-            Outbox::packet(&mut answer),
+            Outbox::packet(&mut answer, self.outbox.framing()),
         );
-        let mac = ethernet(frame).map_or([0; 6], |(_, from, _)| from);
-        let address = datagram.from;
-        self.outbox
-            .deliver(verdict, answer, End { mac, address }, self.state, self.queue);
+        let source = (self.hop(ethernet.from), datagram.from);
+        self.outbox.deliver(verdict, answer, source, self.state);
     }
 
-    fn arp(&mut self, mut mbuf: Mbuf) {
-        let local = *self.outbox.local();
-        let Some(arp) = Arp::read(mbuf.bytes()) else {
+    fn arp(&mut self, mbuf: Mbuf, ethernet: &Ethernet) {
+        let Some(arp) = Arp::read(&mbuf.bytes()[ethernet.len()..]) else {
             return self.count(FrameCounter::Foreign);
         };
         let (mac, who) = arp.sender;
-        self.state.neighbours.learn(who, mac, self.now);
-        if arp.operation == Operation::Request && arp.target.1 == *local.address.ip() {
-            let answer = arp.answer(local.mac).frame();
-            mbuf.set_len(answer.len());
-            mbuf.bytes_mut().copy_from_slice(&answer);
-            self.count(FrameCounter::ArpAnswered);
-            self.outbox.push(mbuf, &mut self.state.frames, self.queue);
+        self.learn(who.into(), mac);
+        if arp.operation == Operation::Request && self.outbox.address().ip() == arp.target.1 {
+            let answer = arp.answer(self.mac()).frame(self.outbox.framing().vlan());
+            self.answer_with(mbuf, &answer);
         }
     }
 
-    fn ask_for_neighbours(&mut self) {
-        let local = self.outbox.local();
-        let sender = (local.mac, *local.address.ip());
-        let State {
-            neighbours, frames, ..
-        } = &mut *self.state;
-        for who in neighbours.due(self.now) {
-            let request = Arp::request(sender, who).frame();
-            self.outbox.push_bytes(&request, frames, self.queue);
+    /// What ARP is for IPv4.
+    fn discovery(&mut self, mbuf: Mbuf, ethernet: &Ethernet, message: Message) {
+        let (target, sender) = match message {
+            Message::Advertisement { target, mac } => return self.learn(target.into(), mac),
+            Message::Solicitation { target, sender } => (target, sender),
+        };
+        if let Some((who, Some(mac))) = sender {
+            self.learn(who.into(), mac);
         }
+        if self.outbox.address().ip() == target {
+            let asker = sender.map(|(who, mac)| (mac.unwrap_or(ethernet.from), who));
+            let answer = nd::advertise((self.mac(), target), asker, self.outbox.framing().vlan());
+            self.answer_with(mbuf, &answer);
+        }
+    }
+
+    fn learn(&mut self, who: IpAddr, mac: [u8; 6]) {
+        let hop = self.hop(mac);
+        self.state.neighbours.learn(who, hop, self.now);
+    }
+
+    /// Answers who asked for our Ethernet address, in the mbuf that he asked in.
+    fn answer_with(&mut self, mut mbuf: Mbuf, answer: &[u8]) {
+        mbuf.set_len(answer.len());
+        mbuf.bytes_mut().copy_from_slice(answer);
+        self.count(FrameCounter::ArpAnswered);
+        self.outbox.push(self.port, mbuf, &mut self.state.frames);
+    }
+
+    /// Our Ethernet address here.
+    fn mac(&self) -> [u8; 6] {
+        self.outbox.links()[self.port].mac
+    }
+
+    /// How somebody is reached from whom a frame came.
+    fn hop(&self, mac: [u8; 6]) -> Hop {
+        Hop { port: self.port, mac }
     }
 
     fn count(&mut self, counter: FrameCounter) {

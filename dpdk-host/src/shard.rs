@@ -1,12 +1,13 @@
 //! One shard: an aggregator, and where its jobs' packets go.
 
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use agg_control::ShardCounters;
 use agg_core::Nanos;
-use agg_host::ShardAggregator;
+use agg_host::{ShardAggregator, shard_counters};
 
 use crate::{FrameCounters, Neighbours, Network};
 
@@ -31,13 +32,13 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Results and Wants, by member number.
-    pub members: Vec<SocketAddrV4>,
+    pub members: Vec<SocketAddr>,
     /// The sums of a leaf.
-    pub parent: Option<SocketAddrV4>,
+    pub parent: Option<SocketAddr>,
 }
 
 impl Route {
-    fn ends(&self) -> impl Iterator<Item = &SocketAddrV4> {
+    fn ends(&self) -> impl Iterator<Item = &SocketAddr> {
         self.members.iter().chain(&self.parent)
     }
 }
@@ -45,11 +46,20 @@ impl Route {
 impl Shard {
     /// A shard in a network, without jobs.
     pub fn new(aggregator: ShardAggregator, network: Network) -> Self {
+        Self::with(aggregator, Neighbours::new(network), Instant::now())
+    }
+
+    /// Another one of the same host: its clock and its neighbours are the same.
+    pub fn beside(&self, aggregator: ShardAggregator) -> Self {
+        Self::with(aggregator, self.lock().neighbours.share(), self.clock)
+    }
+
+    fn with(aggregator: ShardAggregator, neighbours: Neighbours, clock: Instant) -> Self {
         Self {
-            clock: Instant::now(),
+            clock,
             state: Mutex::new(State {
                 aggregator,
-                neighbours: Neighbours::new(network),
+                neighbours,
                 frames: FrameCounters::default(),
                 routes: HashMap::new(),
             }),
@@ -59,6 +69,17 @@ impl Shard {
     /// What it has, while nobody else looks at it.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was counted here, of packets and of frames; `number` is the shard's.
+    pub(crate) fn counters(&self, number: u16) -> ShardCounters {
+        let state = self.lock();
+        let mut counters = shard_counters(number, state.aggregator.counters());
+        let frames = state.frames.iter();
+        counters
+            .values
+            .extend(frames.map(|(counter, value)| (counter.name().to_owned(), value)));
+        counters
     }
 
     /// The time that the aggregator is told.
@@ -71,7 +92,7 @@ impl State {
     /// Says where a job's packets go; who that is is asked for from now on.
     pub fn set_route(&mut self, key: u64, route: Route) {
         for end in route.ends() {
-            self.neighbours.want(*end.ip());
+            self.neighbours.want(end.ip());
         }
         // Only then: who is in both stays known.
         self.remove_route(key);
@@ -82,7 +103,7 @@ impl State {
     pub fn remove_route(&mut self, key: u64) {
         if let Some(route) = self.routes.remove(&key) {
             for end in route.ends() {
-                self.neighbours.release(*end.ip());
+                self.neighbours.release(end.ip());
             }
         }
     }

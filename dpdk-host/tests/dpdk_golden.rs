@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use agg_core::slot::Head;
 use agg_core::{Abort, AbortCause, Aggregator, MemberSet, Round, StoreAction, Verdict};
-use agg_host::frame::{End, ethernet};
+use agg_host::frame::Ethernet;
 use agg_model::ModelJob;
 use agg_model::harness::lockstep::config;
 use agg_model::vectors::text::Hex;
 use agg_model::vectors::trace::AGGREGATOR;
 use agg_model::vectors::{Event, Expectation, JobLine, Recalled, Trace, VerdictKind, frame, pcap};
 use dpdk_host::dpdk::{Device, Eal, Pool, Port, PortConfig};
-use dpdk_host::{Network, Poller, Route, Shard};
+use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 
 #[path = "common/answering.rs"]
 mod answering;
@@ -86,7 +86,7 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
     let frames = pcap::read(&file).expect("a capture");
     let frames = frames.into_iter().map(<[u8]>::to_vec);
     frames
-        .filter(|frame| ethernet(frame).is_some_and(|(_, _, kind)| kind != 0x0806))
+        .filter(|frame| Ethernet::read(frame).is_some_and(|header| header.kind != 0x0806))
         .collect()
 }
 
@@ -110,8 +110,8 @@ impl Player<'_> {
             .admit(&config(&job))
             .expect("memory was made for it");
         let route = Route {
-            members: line.members.iter().map(|member| member.address).collect(),
-            parent: line.parent.as_ref().map(|parent| parent.address),
+            members: line.members.iter().map(|member| member.address.into()).collect(),
+            parent: line.parent.as_ref().map(|parent| parent.address.into()),
         };
         state.set_route(job.key, route);
         drop(state);
@@ -275,19 +275,21 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
     let aggregator = Aggregator::new(heads.into_boxed_slice(), values.into_boxed_slice());
     // No address of a trace is behind a gateway.
     let network = Network {
-        address: *AGGREGATOR.ip(),
+        address: (*AGGREGATOR.ip()).into(),
         prefix: 0,
         gateway: None,
     };
-    let local = End {
-        mac: [2, 0, 10, 77, 0, 1],
-        address: AGGREGATOR,
-    };
-    let queue = queues.pop().expect("a queue");
+    let link = Link::alone(queues.pop().expect("a queue"), [2, 0, 10, 77, 0, 1], false);
     let mut player = Player {
         trace,
         shard: Shard::new(aggregator, network),
-        poller: Poller::new(queue, pool.clone(), local, false),
+        poller: Poller::new(
+            vec![link],
+            HandOff::alone(),
+            pool.clone(),
+            AGGREGATOR.into(),
+            None,
+        ),
         jobs: Vec::new(),
         asked: Vec::new(),
         expected: Vec::new(),

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use agg_core::slot::Head;
 use agg_core::{Aggregator, Counter};
-use agg_host::frame::{End, checksum};
+use agg_host::frame::checksum;
 use agg_model::harness::lockstep::config;
 use agg_model::packet::{DATA, ModelPacket};
 use agg_model::vectors::text::Word;
 use agg_model::vectors::{JobLine, MemberLine, frame};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Mbuf, Pool, Port, PortConfig, Queue};
-use dpdk_host::{FrameCounter, Idle, Network, Poller, Route, Shard};
+use dpdk_host::{FrameCounter, HandOff, Idle, Link, Network, Poller, Route, Shard};
 
 #[path = "common/answering.rs"]
 mod answering;
@@ -100,24 +100,20 @@ impl Scene {
         let heads = vec![Head::VACANT; job.heads()].into_boxed_slice();
         let values = vec![-1; job.values()].into_boxed_slice();
         let network = Network {
-            address: *HERE.ip(),
+            address: (*HERE.ip()).into(),
             prefix: 24,
             gateway: None,
         };
         let shard = Shard::new(Aggregator::new(heads, values), network);
         let mut state = shard.lock();
         state.aggregator.admit(&config(&job)).unwrap();
-        let members = (0..MEMBERS).map(member).collect();
+        let members = (0..MEMBERS).map(|number| member(number).into()).collect();
         let parent = None;
         state.set_route(KEY, Route { members, parent });
         drop(state);
-        let local = End {
-            mac: [2, 0, 10, 77, 0, 1],
-            address: HERE,
-        };
-        let queue = here.into_iter().next().unwrap();
+        let link = Link::alone(here.into_iter().next().unwrap(), [2, 0, 10, 77, 0, 1], false);
         Self {
-            poller: Poller::new(queue, pool.clone(), local, false),
+            poller: Poller::new(vec![link], HandOff::alone(), pool.clone(), HERE.into(), None),
             there: there.into_iter().next().unwrap(),
             shard,
             near,

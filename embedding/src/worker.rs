@@ -88,7 +88,7 @@ pub unsafe extern "C" fn tributary_worker_start(
     worker
         .start(
             Operation {
-                kind: OpKind::SumI32,
+                kind: OpKind::SUM_I32,
                 elements,
             },
             elements,

@@ -61,6 +61,20 @@ impl Net {
         self.add(name, link, Some(switch), BRIDGE).map(Switch)
     }
 
+    /// Takes a host's interface away and makes another one of the same name and address, as a driver does that is loaded anew.
+    /// The host must be joined to the bridge itself.
+    pub fn renew_link(&self, host: &Host, link: &Link) -> Result<(), Error> {
+        let (bridge, namespace) = (&self.namespaces[0], &host.namespace);
+        let port = format!("port{}", host.address.octets()[3]);
+        iproute::ip(&format!("-n {namespace} link delete {INTERFACE}"))?;
+        create(bridge, &port, namespace, INTERFACE, link.mtu)?;
+        iproute::ip(&format!(
+            "-n {namespace} address add {}/24 dev {INTERFACE}",
+            host.address
+        ))?;
+        join(bridge, &port, namespace, INTERFACE, link, "1s")
+    }
+
     /// Gives a host a second interface, `eth1`, to a network beside the first: to a switch that further hosts can be joined
     /// to, with addresses in 10.77.1.0/24 (the next such network: 10.77.2.0/24). Nothing is forwarded between them.
     ///

@@ -63,3 +63,15 @@ impl HostConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_one() {
+        let config: HostConfig = toml::from_str(include_str!("../../packaging/udp.toml")).unwrap();
+        assert_eq!(config.shards, 2);
+        assert!(config.control.validate().is_ok() && config.control.metrics.is_some());
+    }
+}

@@ -64,7 +64,7 @@ impl Member {
     /// What is to come back: the sum of all members that the job had when the operation began, or of those whom the
     /// results say that they hold.
     fn sum(&self, step: Step, seq: usize, scenario: &Scenario) -> Data {
-        if scenario.policy.keeps_history() && step.kind == OpKind::SumF32 {
+        if scenario.policy.keeps_history() && step.kind.is_scaled() {
             let first = scenario.chunks_before(seq) + step.headers(scenario.window);
             let of = |block: usize| {
                 let taken = self.taken.get(&((first + block) as u64));

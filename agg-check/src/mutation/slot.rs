@@ -321,7 +321,7 @@ impl Merged {
         let enough = match job.policy {
             Policy::All => expected.len(),
             Policy::Quorum { members, .. } => {
-                let sum = Operation::from_tag(self.header.op).is_some_and(|op| op.kind == OpKind::SumF32);
+                let sum = Operation::from_tag(self.header.op).is_some_and(|op| op.kind.is_scaled());
                 match (sum, broken) {
                     (true, Broken::SmallQuorum) => u32::from(members) - 1,
                     (true, _) | (_, Broken::QuorumForAll) => u32::from(members).min(expected.len()),

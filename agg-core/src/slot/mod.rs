@@ -12,8 +12,9 @@ mod storage;
 pub use answer::{Answer, To};
 pub use head::{Head, Lag, NO_FRAME};
 
+use crate::kind::Combine;
 use crate::wire::{Flags, Header, Refusal};
-use crate::{Counter, Job, MemberSet, Nanos};
+use crate::{Counter, Job, MemberSet, Nanos, operation};
 
 /// How long a slot stays silent after a Want (R-SLOT-4): about a round trip, so that many resends make one Want.
 pub const WANT_INTERVAL: Nanos = 1_000_000;
@@ -76,6 +77,21 @@ pub enum Merge {
     Replace = 1,
     /// Those of the packet are added.
     Add = 2,
+    /// The smaller ones stay.
+    Min = 3,
+    /// The larger ones stay.
+    Max = 4,
+}
+
+impl From<Combine> for Merge {
+    #[inline(always)]
+    fn from(combine: Combine) -> Self {
+        match combine {
+            Combine::Add => Self::Add,
+            Combine::Min => Self::Min,
+            Combine::Max => Self::Max,
+        }
+    }
 }
 
 impl Merge {
@@ -85,7 +101,9 @@ impl Merge {
         match self {
             Self::Keep => {}
             Self::Replace => each(values, arrived, |_, new| new),
-            Self::Add => each(values, arrived, i32::wrapping_add),
+            Self::Add => each(values, arrived, |old, new| Combine::Add.lanes(old, new)),
+            Self::Min => each(values, arrived, |old, new| Combine::Min.lanes(old, new)),
+            Self::Max => each(values, arrived, |old, new| Combine::Max.lanes(old, new)),
         }
     }
 }
@@ -189,7 +207,7 @@ impl Head {
         }
         if header.set.is_disjoint(self.set) {
             self.add(header);
-            return (Merge::Add, self.settle(job, Counter::Merged, now));
+            return (self.combine().into(), self.settle(job, Counter::Merged, now));
         }
         if header.set.is_subset(self.set) {
             return (Merge::Keep, self.duplicate(job, header, now));
@@ -216,7 +234,13 @@ impl Head {
         self.past = MemberSet::EMPTY;
     }
 
-    /// Rule 3: values add, exponents take the maximum.
+    /// How values of this generation's operation are combined (R-SLOT-3).
+    #[inline(always)]
+    pub fn combine(&self) -> Combine {
+        Combine::of(operation::kind_of(self.op))
+    }
+
+    /// Rule 3: values are combined, exponents take the maximum.
     #[inline(always)]
     fn add(&mut self, header: &Header) {
         self.set = self.set.union(header.set);

@@ -346,7 +346,7 @@ fn quorum(members: u8, grace: Nanos) -> Slot {
 
 fn float(set: u64, round: u32) -> Header {
     let operation = Operation {
-        kind: OpKind::SumF32,
+        kind: OpKind::SUM_F32,
         elements: 4,
     };
     Header {

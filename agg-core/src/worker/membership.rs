@@ -153,7 +153,7 @@ mod tests {
     use crate::{Lanes, OpKind, Operation, Policy};
 
     const ONE: Operation = Operation {
-        kind: OpKind::SumI32,
+        kind: OpKind::SUM_I32,
         elements: 1,
     };
 

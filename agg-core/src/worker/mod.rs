@@ -192,7 +192,8 @@ where
     }
 
     /// Starts an operation of which this stream carries `elements` elements (for a barrier: 1 on one stream). Every
-    /// member must start the same operations in the same order.
+    /// member must start the same operations in the same order. Of narrow elements the job may have at most
+    /// [`crate::Width::most_workers`]: sums of more can overflow.
     pub fn start(&mut self, operation: Operation, elements: u64, now: Nanos) -> Result<(), StartError> {
         if let Some(failure) = self.failure {
             return Err(StartError::Failed(failure));
@@ -204,13 +205,12 @@ where
         if self.ends_at_once() {
             return Err(StartError::Abandoned);
         }
-        let lanes = self.config.lanes.count() as u64;
         let plan = Plan::new(
             operation,
             self.next_op,
             self.next_chunk,
             elements,
-            lanes,
+            self.config.lanes.count(),
             u64::from(self.config.window),
             self.config.workers,
         );

@@ -1,6 +1,7 @@
 //! How one operation's part becomes chunks, and which chunk waits for which (R-OP-1 to R-OP-3).
 
-use crate::{OpKind, Operation};
+use crate::fixed_point::Scale;
+use crate::{Exponent, OpKind, Operation};
 
 /// The chunks of one operation on one stream, indexed from 0; chunk number `base + index` in the job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -24,15 +25,15 @@ impl Plan {
         op_seq: u32,
         base: u64,
         elements: u64,
-        lanes: u64,
+        lanes: usize,
         window: u64,
         workers: u32,
     ) -> Self {
-        let chunks = elements.div_ceil(lanes);
+        let chunks = elements.div_ceil(operation.kind.elements_of(lanes) as u64);
         let (headers, data) = match operation.kind {
-            OpKind::SumI32 => (0, chunks),
-            OpKind::SumF32 => (chunks.min(window), chunks),
             OpKind::Barrier => (chunks, 0),
+            kind if kind.is_scaled() => (chunks.min(window), chunks),
+            OpKind::Reduce(_) => (0, chunks),
         };
         Self {
             operation,
@@ -51,17 +52,19 @@ impl Plan {
 
     /// The chunks that wait for no other of this operation: `0..initial()`.
     pub(super) fn initial(&self) -> u64 {
-        match self.operation.kind {
-            OpKind::SumF32 => self.headers,
-            OpKind::SumI32 | OpKind::Barrier => self.total().min(self.window),
+        if self.operation.kind.is_scaled() {
+            self.headers
+        } else {
+            self.total().min(self.window)
         }
     }
 
     /// The chunks that chunk `index` waits for: the slot's last one, and the one that brings its exponent.
     pub(super) fn dependencies(&self, index: u64) -> [Option<u64>; 2] {
-        let exponent = match self.operation.kind {
-            OpKind::SumF32 => index.checked_sub(self.headers),
-            OpKind::SumI32 | OpKind::Barrier => None,
+        let exponent = if self.operation.kind.is_scaled() {
+            index.checked_sub(self.headers)
+        } else {
+            None
         };
         [index.checked_sub(self.window), exponent]
     }
@@ -69,9 +72,10 @@ impl Plan {
     /// The chunks that wait for chunk `index`, each once.
     pub(super) fn dependents(&self, index: u64) -> [Option<u64>; 2] {
         let within = |index: u64| (index < self.total()).then_some(index);
-        let exponent = match self.operation.kind {
-            OpKind::SumF32 if self.headers != self.window => within(index + self.headers),
-            _ => None,
+        let exponent = if self.operation.kind.is_scaled() && self.headers != self.window {
+            within(index + self.headers)
+        } else {
+            None
         };
         [within(index + self.window), exponent]
     }
@@ -81,6 +85,11 @@ impl Plan {
         index.checked_sub(self.headers)
     }
 
+    /// How values are scaled with an agreed exponent.
+    pub(super) fn scale(&self, exponent: Exponent) -> Option<Scale> {
+        Scale::new(exponent, self.workers, self.operation.kind.width())
+    }
+
     /// Where the exponent that chunk `index` uses, or brings for its dependent, is remembered.
     pub(super) fn exponent_place(&self, index: u64) -> usize {
         (index % self.headers.max(1)) as usize
@@ -88,7 +97,7 @@ impl Plan {
 
     /// The block whose exponent chunk `index` announces, one lead ahead of its own.
     pub(super) fn announced(&self, index: u64) -> Option<u64> {
-        (self.operation.kind == OpKind::SumF32 && index < self.data).then_some(index)
+        (self.operation.kind.is_scaled() && index < self.data).then_some(index)
     }
 }
 
@@ -99,7 +108,7 @@ mod tests {
     /// Every chunk becomes sendable exactly once, by the last of its dependencies, in whatever order results come.
     #[test]
     fn op_3_dependents_invert_dependencies() {
-        for kind in [OpKind::SumI32, OpKind::SumF32, OpKind::Barrier] {
+        for kind in OpKind::all() {
             for elements in [1, 7, 8, 9, 31, 32, 33, 100] {
                 let plan = Plan::new(Operation { kind, elements }, 0, 0, elements, 2, 8, 1);
                 for index in 0..plan.total() {

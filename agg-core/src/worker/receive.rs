@@ -1,7 +1,7 @@
 //! What a packet from the aggregator does: results, Wants, refusals.
 
+use super::tensor::Sums;
 use super::{Count, Failure, SlotState, Tensor, Worker};
-use crate::fixed_point::Scale;
 use crate::wire::{Flags, Header, Kind, Refusal};
 use crate::{Abort, AbortCause, Epoch, Nanos, Operation};
 
@@ -60,7 +60,6 @@ where
             *kept = i32::from_le_bytes(*value);
         }
         if let Some(block) = plan.block(index) {
-            let scale = Scale::new(header.scale, plan.workers);
             let count = Count {
                 summed: header.workers,
                 workers: plan.workers,
@@ -68,13 +67,14 @@ where
                 mine: !quorum || header.set.contains(self.config.member),
             };
             self.stats.late += u64::from(!count.mine);
-            tensor.write(
-                block,
-                scale.as_ref(),
-                header.flags.has(Flags::NONFINITE),
-                kept,
+            let sums = Sums {
+                kind: plan.operation.kind,
+                scale: plan.scale(header.scale),
+                nonfinite: header.flags.has(Flags::NONFINITE),
+                lanes: kept,
                 count,
-            );
+            };
+            tensor.write(block, &sums);
         }
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {

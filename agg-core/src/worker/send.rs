@@ -1,7 +1,6 @@
 //! What a worker sends: contributions, and kept results that the aggregator wants.
 
 use super::{SlotState, Tensor, Worker};
-use crate::fixed_point::Scale;
 use crate::wire::{Flags, HEADER_LEN, Header, Kind};
 use crate::{Exponent, MemberSet, Nanos};
 
@@ -62,14 +61,14 @@ where
             }
             Some(block) => {
                 let out = rest.as_chunks_mut::<4>().0.get_mut(..lanes)?;
-                let nonfinite = tensor.read(block, Scale::new(scale, plan.workers).as_ref(), out);
+                let nonfinite = tensor.read(block, plan.operation.kind, plan.scale(scale).as_ref(), out);
                 flags = flags.with(Flags::NONFINITE.when(nonfinite));
                 HEADER_LEN + 4 * lanes
             }
         };
-        let next = plan
-            .announced(index)
-            .map_or(Exponent::NONE, |block| tensor.exponent(block, lanes));
+        let next = plan.announced(index).map_or(Exponent::NONE, |block| {
+            tensor.exponent(block, plan.operation.kind.elements_of(lanes))
+        });
         let header = Header {
             kind: Kind::Data,
             flags,

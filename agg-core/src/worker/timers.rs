@@ -163,7 +163,7 @@ mod tests {
 
     fn operation(values: &[i32]) -> Operation {
         Operation {
-            kind: OpKind::SumI32,
+            kind: OpKind::SUM_I32,
             elements: values.len() as u64,
         }
     }

@@ -32,11 +32,11 @@ impl Values {
     pub fn operation(&self) -> Operation {
         match self {
             Self::I32(values) => Operation {
-                kind: OpKind::SumI32,
+                kind: OpKind::SUM_I32,
                 elements: values.len() as u64,
             },
             Self::F32(values) | Self::Feedback(values, _) => Operation {
-                kind: OpKind::SumF32,
+                kind: OpKind::SUM_F32,
                 elements: values.len() as u64,
             },
             Self::Barrier => Operation {

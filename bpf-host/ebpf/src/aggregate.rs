@@ -222,6 +222,12 @@ unsafe fn move_values<const N: usize>(
     if carries && merge == Merge::Add as u32 {
         Merge::Add.apply(values, arrived);
     }
+    if carries && merge == Merge::Min as u32 {
+        Merge::Min.apply(values, arrived);
+    }
+    if carries && merge == Merge::Max as u32 {
+        Merge::Max.apply(values, arrived);
+    }
     if sends {
         // Two lanes at a time: the kernel's byte order is the wire's. `N` is even, and a row begins on 8 bytes.
         let (from, to) = (values.as_ptr().cast::<u64>(), lanes.cast::<u64>());

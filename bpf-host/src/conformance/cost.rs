@@ -61,7 +61,7 @@ fn job() -> JobConfig {
 
 fn packet(member: u8, slot: u16, round: u32) -> Vec<u8> {
     let operation = Operation {
-        kind: OpKind::SumI32,
+        kind: OpKind::SUM_I32,
         elements: 1 << 20,
     };
     let header = Header {

@@ -11,9 +11,10 @@ use agg_core::{AbortCause, Epoch, MemberSet};
 use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, Route, TALLIES};
 
 use super::{About, Plane};
+use crate::interfaces::Interfaces;
 use crate::maps::{Maps, MapsError};
 use crate::memory::Memory;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Interface, Neighbours};
 
 /// What was written.
 #[derive(Default)]
@@ -40,6 +41,10 @@ impl FakeMaps {
 }
 
 impl Maps for FakeMaps {
+    fn add_device(&mut self, _interface: u32) -> Result<(), MapsError> {
+        Ok(())
+    }
+
     fn set_job(&mut self, key: u64, entry: &JobEntry) -> Result<(), MapsError> {
         self.with(|written| {
             written.calls.push("job");
@@ -121,8 +126,15 @@ fn bench_of(mib: u64) -> Bench {
     let about = About {
         epoch: Epoch(1),
         local: "127.0.0.1:4601".parse().unwrap(),
-        mtu: 1500,
-        ring: 0,
+        interfaces: Interfaces::new(vec![Interface {
+            name: "eth0".to_owned(),
+            index: 3,
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            up: true,
+            driver: String::new(),
+            ring: 0,
+        }]),
     };
     let neighbours = FakeNeighbours(Arc::clone(&interface));
     Bench {

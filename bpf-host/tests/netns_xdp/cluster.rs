@@ -44,7 +44,7 @@ pub struct Cluster {
     pub other: Host,
     pub workers: Vec<Host>,
     // Dropped after the handles: it ends what still runs inside.
-    _net: Net,
+    net: Net,
 }
 
 impl Cluster {
@@ -66,8 +66,14 @@ impl Cluster {
             workers: (0..ranks).map(worker).collect(),
             aggregator,
             other,
-            _net: net,
+            net,
         }
+    }
+
+    /// The aggregator's host gets another interface in the place of its own.
+    pub fn renew_aggregators_link(&self, mtu: u32) {
+        let renewed = self.net.renew_link(&self.aggregator, &xdp_link(mtu));
+        renewed.expect("another interface");
     }
 
     /// Starts all ranks of some work at these aggregators.

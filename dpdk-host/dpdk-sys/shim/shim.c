@@ -11,7 +11,9 @@
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_ip.h>
+#include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -100,6 +102,16 @@ void shim_view(void *mbuf, struct shim_view *view)
 	view->len = m->data_len;
 	view->room = m->buf_len - m->data_off;
 	view->segments = m->nb_segs;
+	view->arrived = 0;
+	view->tag = 0;
+	if (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) {
+		view->arrived |= SHIM_UNTAGGED;
+		view->tag = m->vlan_tci;
+	}
+	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD)
+		view->arrived |= SHIM_BAD_IP;
+	if ((m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
+		view->arrived |= SHIM_BAD_UDP;
 }
 
 void shim_set_len(void *mbuf, uint16_t len)
@@ -110,17 +122,73 @@ void shim_set_len(void *mbuf, uint16_t len)
 	m->pkt_len = len;
 }
 
-void shim_offload_checksums(void *mbuf)
+void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag)
 {
 	struct rte_mbuf *m = mbuf;
-	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr));
-	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
 
-	m->l2_len = sizeof(struct rte_ether_hdr);
-	m->l3_len = sizeof(struct rte_ipv4_hdr);
-	m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-	ip->hdr_checksum = 0;
-	udp->dgram_cksum = rte_ipv4_phdr_cksum(ip, m->ol_flags);
+	if (arrived & SHIM_UNTAGGED)
+		m->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+	if (arrived & SHIM_BAD_IP)
+		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD;
+	if (arrived & SHIM_BAD_UDP)
+		m->ol_flags |= RTE_MBUF_F_RX_L4_CKSUM_BAD;
+	m->vlan_tci = tag;
+}
+
+int shim_append(void *mbuf, void *behind)
+{
+	return rte_pktmbuf_chain(mbuf, behind);
+}
+
+/* Into an empty mbuf; what the driver says of the frame stays where it is. */
+int shim_gather(const void *from, void *into)
+{
+	const struct rte_mbuf *m = from;
+	struct rte_mbuf *out = into;
+	uint32_t len = m->pkt_len;
+	uint8_t *to;
+
+	if (len > UINT16_MAX)
+		return -EMSGSIZE;
+	to = (uint8_t *)rte_pktmbuf_append(out, len);
+	if (to == NULL)
+		return -EMSGSIZE;
+	for (; m != NULL; m = m->next) {
+		memcpy(to, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
+		to += m->data_len;
+	}
+	return 0;
+}
+
+int shim_insert_tag(void *mbuf, uint16_t tag)
+{
+	struct rte_mbuf *m = mbuf;
+
+	m->vlan_tci = tag;
+	return rte_vlan_insert(&m);
+}
+
+void shim_offload_checksums(void *mbuf, uint16_t ethernet, uint8_t is_ipv6)
+{
+	struct rte_mbuf *m = mbuf;
+	void *ip = rte_pktmbuf_mtod_offset(m, void *, ethernet);
+	struct rte_ipv4_hdr *ipv4 = ip;
+	struct rte_udp_hdr *udp;
+
+	m->l2_len = ethernet;
+	m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
+	if (is_ipv6) {
+		m->l3_len = sizeof(struct rte_ipv6_hdr);
+		m->ol_flags |= RTE_MBUF_F_TX_IPV6;
+		udp = (struct rte_udp_hdr *)((struct rte_ipv6_hdr *)ip + 1);
+		udp->dgram_cksum = rte_ipv6_phdr_cksum(ip, m->ol_flags);
+	} else {
+		m->l3_len = sizeof(struct rte_ipv4_hdr);
+		m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+		udp = (struct rte_udp_hdr *)(ipv4 + 1);
+		ipv4->hdr_checksum = 0;
+		udp->dgram_cksum = rte_ipv4_phdr_cksum(ipv4, m->ol_flags);
+	}
 }
 
 int shim_device_add(const char *driver_and_number, const char *args)
@@ -128,21 +196,27 @@ int shim_device_add(const char *driver_and_number, const char *args)
 	return rte_eal_hotplug_add("vdev", driver_and_number, args);
 }
 
-/* Two ports of which each receives what the other sends. */
-int shim_ring_pair(const char *name, unsigned int size, uint16_t *ports)
+/* Two ports of which each receives what the other sends, queue by queue. */
+int shim_ring_pair(const char *name, unsigned int size, unsigned int queues, uint16_t *ports)
 {
-	char names[2][RTE_ETH_NAME_MAX_LEN];
-	struct rte_ring *rings[2];
+	char text[RTE_ETH_NAME_MAX_LEN];
+	struct rte_ring *rings[2][SHIM_RING_QUEUES];
+	unsigned int queue;
 	int i, port;
 
+	if (queues == 0 || queues > SHIM_RING_QUEUES)
+		return -EINVAL;
 	for (i = 0; i < 2; i++) {
-		snprintf(names[i], sizeof(names[i]), "%s_%d", name, i);
-		rings[i] = rte_ring_create(names[i], size, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		if (rings[i] == NULL)
-			return reason();
+		for (queue = 0; queue < queues; queue++) {
+			snprintf(text, sizeof(text), "%s_%d_%u", name, i, queue);
+			rings[i][queue] = rte_ring_create(text, size, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+			if (rings[i][queue] == NULL)
+				return reason();
+		}
 	}
 	for (i = 0; i < 2; i++) {
-		port = rte_eth_from_rings(names[i], &rings[i], 1, &rings[1 - i], 1, 0);
+		snprintf(text, sizeof(text), "%s_%d", name, i);
+		port = rte_eth_from_rings(text, rings[i], queues, rings[1 - i], queues, 0);
 		if (port < 0)
 			return reason();
 		ports[i] = port;
@@ -173,6 +247,7 @@ int shim_port_name(uint16_t port, char *name, size_t room)
 }
 
 #define CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
+#define VERIFIED (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM)
 
 int shim_port_info(uint16_t port, struct shim_port_info *info)
 {
@@ -187,6 +262,7 @@ int shim_port_info(uint16_t port, struct shim_port_info *info)
 	info->max_queues = RTE_MIN(dev.max_rx_queues, dev.max_tx_queues);
 	info->socket = rte_eth_dev_socket_id(port);
 	info->has_checksums = (dev.tx_offload_capa & CHECKSUMS) == CHECKSUMS;
+	info->has_scatter = (dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
 	snprintf(info->driver, sizeof(info->driver), "%s", dev.driver_name);
 	code = rte_eth_dev_get_mtu(port, &info->mtu);
 	if (code != 0)
@@ -200,13 +276,19 @@ int shim_port_info(uint16_t port, struct shim_port_info *info)
 int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings)
 {
 	struct rte_eth_conf conf;
+	struct rte_eth_dev_info dev;
 	uint16_t receive = config->receive_ring, send = config->send_ring, queue;
 	int socket = rte_eth_dev_socket_id(port);
-	int code;
+	int code = rte_eth_dev_info_get(port, &dev);
 
+	if (code != 0)
+		return code;
 	memset(&conf, 0, sizeof(conf));
 	if (config->checksums)
 		conf.txmode.offloads = CHECKSUMS;
+	conf.rxmode.offloads = dev.rx_offload_capa & VERIFIED;
+	if (config->scatter)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
 	/* Virtual devices say that they carry less than they do: they are not asked unless the user does. */
 	if (config->mtu != 0)
 		conf.rxmode.mtu = config->mtu;
@@ -214,11 +296,14 @@ int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16
 	if (code == 0)
 		code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &receive, &send);
 	for (queue = 0; code == 0 && queue < config->queues; queue++)
-		code = rte_eth_rx_queue_setup(port, queue, receive, socket, NULL, config->pool);
+		code = rte_eth_rx_queue_setup(port, queue, receive, socket, NULL, config->pools[queue]);
 	for (queue = 0; code == 0 && queue < config->queues; queue++)
 		code = rte_eth_tx_queue_setup(port, queue, send, socket, NULL);
 	if (code == 0)
 		code = rte_eth_dev_start(port);
+	/* Virtual devices refuse it, and receive what is for groups unasked. */
+	if (code == 0 && config->multicast)
+		rte_eth_allmulticast_enable(port);
 	rings[0] = receive;
 	rings[1] = send;
 	return code;
@@ -261,4 +346,103 @@ uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t coun
 uint16_t shim_send(uint16_t port, uint16_t queue, void **mbufs, uint16_t count)
 {
 	return rte_eth_tx_burst(port, queue, (struct rte_mbuf **)mbufs, count);
+}
+
+/* Of the patterns that drivers know, the one that says least: UDP to this port, whatever else is in the frame. */
+int shim_steer(uint16_t port, const struct shim_steering *to, char *said, size_t room)
+{
+	const struct rte_flow_attr attr = { .ingress = 1 };
+	const struct rte_flow_item_udp spec = { .hdr.dst_port = rte_cpu_to_be_16(to->udp_port) };
+	const struct rte_flow_item_udp mask = { .hdr.dst_port = 0xffff };
+	const struct rte_flow_action_queue queue = { .index = to->queue };
+	const struct rte_flow_item pattern[] = {
+		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
+		{ .type = to->has_tag ? RTE_FLOW_ITEM_TYPE_VLAN : RTE_FLOW_ITEM_TYPE_VOID },
+		{ .type = to->is_ipv6 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4 },
+		{ .type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &spec, .mask = &mask },
+		{ .type = RTE_FLOW_ITEM_TYPE_END },
+	};
+	const struct rte_flow_action actions[] = {
+		{ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &queue },
+		{ .type = RTE_FLOW_ACTION_TYPE_END },
+	};
+	struct rte_flow_error error = { 0 };
+
+	if (rte_flow_create(port, &attr, pattern, actions, &error) != NULL)
+		return 0;
+	snprintf(said, room, "%s", error.message != NULL ? error.message : "");
+	return reason();
+}
+
+int shim_port_link(uint16_t port)
+{
+	struct rte_eth_link link;
+	int code = rte_eth_link_get_nowait(port, &link);
+
+	return code != 0 ? code : link.link_status == RTE_ETH_LINK_UP;
+}
+
+void *shim_ring_create(const char *name, unsigned int size, int socket, int *error)
+{
+	struct rte_ring *ring = rte_ring_create(name, size, socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
+
+	*error = ring == NULL ? reason() : 0;
+	return ring;
+}
+
+void shim_ring_free(void *ring)
+{
+	rte_ring_free(ring);
+}
+
+unsigned int shim_ring_enqueue(void *ring, void **mbufs, unsigned int count)
+{
+	return rte_ring_sp_enqueue_burst(ring, mbufs, count, NULL);
+}
+
+unsigned int shim_ring_dequeue(void *ring, void **mbufs, unsigned int count)
+{
+	unsigned int taken = rte_ring_sc_dequeue_burst(ring, mbufs, count, NULL);
+	unsigned int i;
+
+	for (i = 0; i < taken; i++)
+		rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
+	return taken;
+}
+
+void shim_set_port(void *mbuf, uint16_t port)
+{
+	((struct rte_mbuf *)mbuf)->port = port;
+}
+
+uint16_t shim_port_of(const void *mbuf)
+{
+	return ((const struct rte_mbuf *)mbuf)->port;
+}
+
+unsigned int shim_lcore(void)
+{
+	return rte_lcore_id();
+}
+
+int shim_lcore_next(int from)
+{
+	unsigned int next = rte_get_next_lcore(from, 1, 0);
+
+	return next >= RTE_MAX_LCORE ? -1 : (int)next;
+}
+
+int shim_lcore_node(unsigned int lcore)
+{
+	return rte_socket_count() > 1 ? (int)rte_lcore_to_socket_id(lcore) : -1;
+}
+
+int shim_launch(unsigned int lcore, int (*work)(void *), void *argument)
+{
+	return rte_eal_remote_launch(work, argument, lcore);
+}
+
+int shim_wait(unsigned int lcore)
+{
+	return rte_eal_wait_lcore(lcore);
 }

@@ -108,7 +108,13 @@ impl Iterator for Drain<'_> {
         // SAFETY: it was the burst's, which has forgotten it.
         Some(unsafe { Mbuf::from_raw(mbuf) })
     }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.mbufs.size_hint()
+    }
 }
+
+impl ExactSizeIterator for Drain<'_> {}
 
 impl Drop for Drain<'_> {
     fn drop(&mut self) {

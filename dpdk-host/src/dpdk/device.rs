@@ -31,6 +31,8 @@ pub struct PortInfo {
     pub node: Option<u32>,
     /// Whether it can write IPv4 and UDP checksums.
     pub has_checksums: bool,
+    /// Whether it can receive frames longer than an mbuf, each into several, and says so. Some virtual devices do so unasked.
+    pub has_scatter: bool,
 }
 
 impl Device {
@@ -99,16 +101,24 @@ impl Device {
     ///
     /// # Errors
     /// What DPDK said.
-    pub fn ring_pair(_: &Eal, name: &str, size: u32) -> Result<[Self; 2], DpdkError> {
+    pub fn ring_pair(eal: &Eal, name: &str, size: u32) -> Result<[Self; 2], DpdkError> {
+        Self::ring_pair_of(eal, name, size, 1)
+    }
+
+    /// The same with several queues, up to 16: what is sent on one is received on that of the same number.
+    ///
+    /// # Errors
+    /// What DPDK said.
+    pub fn ring_pair_of(_: &Eal, name: &str, size: u32, queues: u16) -> Result<[Self; 2], DpdkError> {
         let c_name = c_text(name)?;
         let mut ports = [0; 2];
         // SAFETY: EAL runs, the name is a string, and there is room for two ports.
-        let code = unsafe { sys::shim_ring_pair(c_name.as_ptr(), size, ports.as_mut_ptr()) };
+        let code = unsafe { sys::shim_ring_pair(c_name.as_ptr(), size, queues.into(), ports.as_mut_ptr()) };
         if code != 0 {
             return Err(DpdkError::Device {
                 name: name.to_owned(),
                 said: said(code),
-                advice: "give a size that is a power of two, and a name that no other has",
+                advice: "give a size that is a power of two, at most 16 queues, and a name that no other has",
             });
         }
         let device = |number: usize| Self {
@@ -142,6 +152,7 @@ impl Device {
             max_queues: info.max_queues,
             node: u32::try_from(info.socket).ok(),
             has_checksums: info.has_checksums != 0,
+            has_scatter: info.has_scatter != 0,
         })
     }
 

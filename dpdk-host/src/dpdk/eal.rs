@@ -13,8 +13,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// Proof that DPDK runs in this process. It does so until the process ends: mbufs can be anywhere until then.
 ///
-/// The thread that starts it is DPDK's main core from then on; pools give mbufs quickly to that thread only. So it
-/// stays there.
+/// The thread that starts it is DPDK's main core from then on, and it stays there: pools give mbufs quickly to DPDK's cores only.
 #[derive(Debug)]
 pub struct Eal {
     // Not Send: see above.

@@ -28,6 +28,32 @@ pub enum DpdkError {
         /// What DPDK said.
         said: String,
     },
+    /// No ring.
+    #[error("a ring {name} of {size} mbufs cannot be had: {said}: give DPDK more memory, or ask for less")]
+    Ring {
+        /// Its name.
+        name: String,
+        /// How many.
+        size: u32,
+        /// What DPDK said.
+        said: String,
+    },
+    /// A core takes no work.
+    #[error("core {number} takes no work: {said}: it has some already")]
+    Lcore {
+        /// Its number.
+        number: u32,
+        /// What DPDK said.
+        said: String,
+    },
+    /// A command is not taken by telemetry.
+    #[error("DPDK's telemetry does not take the command {command}: {said}")]
+    Telemetry {
+        /// The command.
+        command: String,
+        /// What DPDK said.
+        said: String,
+    },
     /// A device does not exist or cannot be made.
     #[error("device {name} cannot be used: {said}: {advice}")]
     Device {

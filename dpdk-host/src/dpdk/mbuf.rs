@@ -5,7 +5,22 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
+use agg_host::frame::Framing;
 use dpdk_sys::View;
+
+/// What a driver says of a frame that has come, beside the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrival {
+    /// The VLAN of a tag that it has taken out of the frame.
+    pub vlan: Option<u16>,
+    /// The checksum of the IPv4 header is wrong. Most virtual devices do not look.
+    pub has_bad_ip: bool,
+    /// The checksum of UDP is wrong; some say so where there is none.
+    pub has_bad_udp: bool,
+}
+
+/// The part of a VLAN tag that says which.
+const VLAN_ID: u16 = 0x0fff;
 
 /// A frame in DPDK's memory. Who holds it owns it; dropped, it goes back to its pool.
 #[derive(Debug)]
@@ -44,6 +59,56 @@ impl Mbuf {
         self.view().segments.into()
     }
 
+    /// What the driver says of it.
+    #[inline]
+    pub fn arrival(&self) -> Arrival {
+        let view = self.view();
+        let says = |flag| view.arrived & flag != 0;
+        Arrival {
+            vlan: says(dpdk_sys::UNTAGGED).then_some(view.tag & VLAN_ID),
+            has_bad_ip: says(dpdk_sys::BAD_IP),
+            has_bad_udp: says(dpdk_sys::BAD_UDP),
+        }
+    }
+
+    /// Says of it what a driver would: for ports that are no more than rings in this process.
+    pub fn set_arrival(&mut self, arrival: Arrival) {
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        let arrived = flag(arrival.vlan.is_some(), dpdk_sys::UNTAGGED)
+            | flag(arrival.has_bad_ip, dpdk_sys::BAD_IP)
+            | flag(arrival.has_bad_udp, dpdk_sys::BAD_UDP);
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_set_arrived(self.mbuf.as_ptr(), arrived, arrival.vlan.unwrap_or(0)) }
+    }
+
+    /// Spreads the frame over what another mbuf has, too. Gives that back where there are too many.
+    ///
+    /// # Errors
+    /// The other mbuf.
+    pub fn append(&mut self, behind: Self) -> Result<(), Self> {
+        // SAFETY: both are ours; the second one is the first's where this succeeds.
+        let code = unsafe { dpdk_sys::shim_append(self.mbuf.as_ptr(), behind.mbuf.as_ptr()) };
+        if code != 0 {
+            return Err(behind);
+        }
+        behind.into_raw();
+        Ok(())
+    }
+
+    /// Copies the frame, from all mbufs that it is spread over, into an empty one; `false`: it has no room.
+    #[must_use]
+    pub fn gather(&self, into: &mut Self) -> bool {
+        // SAFETY: both are ours, and not the same.
+        unsafe { dpdk_sys::shim_gather(self.mbuf.as_ptr(), into.mbuf.as_ptr()) == 0 }
+    }
+
+    /// Puts the tag of a VLAN into the frame, in front of its type; `false`: there is no room for it.
+    #[must_use]
+    pub fn insert_tag(&mut self, vlan: u16) -> bool {
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_insert_tag(self.mbuf.as_ptr(), vlan) == 0 }
+    }
+
     /// The frame, from the Ethernet header on.
     pub fn bytes(&self) -> &[u8] {
         let view = self.view();
@@ -73,6 +138,18 @@ impl Mbuf {
         unsafe { slice::from_raw_parts(view.data, view.room.into()) }
     }
 
+    /// Notes a number in it, for who gets it next: that of the port it came from.
+    pub fn set_port(&mut self, port: u16) {
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_set_port(self.mbuf.as_ptr(), port) }
+    }
+
+    /// The number that was noted last.
+    pub fn port(&self) -> u16 {
+        // SAFETY: the mbuf is ours.
+        unsafe { dpdk_sys::shim_port_of(self.mbuf.as_ptr()) }
+    }
+
     /// Bytes that a frame can have.
     pub fn room(&self) -> usize {
         self.view().room.into()
@@ -94,18 +171,19 @@ impl Mbuf {
         unsafe { dpdk_sys::shim_set_len(self.mbuf.as_ptr(), len as u16) }
     }
 
-    /// Has the port write the checksums of the frame, which is UDP over IPv4 without options or VLAN tag. Only where the port
-    /// was started so.
+    /// Has the port write the checksums of the frame, which is UDP behind headers as [`agg_host::frame::Way`] writes them. Only
+    /// where the port was started so.
     ///
     /// # Panics
     /// It has no room for these headers.
-    pub fn offload_checksums(&mut self) {
+    pub fn offload_checksums(&mut self, framing: Framing) {
         assert!(
-            self.bytes().len() >= 14 + 20 + 8,
+            self.bytes().len() >= framing.len(),
             "no headers to write checksums to"
         );
+        let (ethernet, is_ipv6) = (framing.ethernet() as u16, framing.is_ipv6().into());
         // SAFETY: the mbuf is ours, and the headers that are written to are in it.
-        unsafe { dpdk_sys::shim_offload_checksums(self.mbuf.as_ptr()) }
+        unsafe { dpdk_sys::shim_offload_checksums(self.mbuf.as_ptr(), ethernet, is_ipv6) }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Ports that run, and their queues.
 
+use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use dpdk_sys as sys;
 
+use super::error::said;
 use super::{Burst, Device, DpdkError, Pool};
 
 /// How a port is started.
@@ -19,6 +21,10 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
     /// Whether the port writes the checksums of frames that say so. Only where it can.
     pub checksums: bool,
+    /// Whether frames may be longer than an mbuf, and then come in several. Only where it says that it can.
+    pub scatter: bool,
+    /// Whether it receives what is for groups, as IPv6 needs it to be found.
+    pub multicast: bool,
 }
 
 impl Default for PortConfig {
@@ -29,8 +35,23 @@ impl Default for PortConfig {
             send_ring: 1024,
             mtu: None,
             checksums: false,
+            scatter: false,
+            multicast: false,
         }
     }
+}
+
+/// Which datagrams a port gives to which queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steering {
+    /// The UDP port that they go to.
+    pub udp_port: u16,
+    /// The queue.
+    pub queue: u16,
+    /// Whether they are IPv6 packets.
+    pub is_ipv6: bool,
+    /// Whether their frames have a VLAN tag.
+    pub has_tag: bool,
 }
 
 /// A port that runs. It stops when it and all its queues are dropped.
@@ -43,8 +64,8 @@ pub struct Port {
 #[derive(Debug)]
 struct Running {
     device: Device,
-    /// Receives into it.
-    _pool: Pool,
+    /// Receives into them.
+    _pools: Vec<Pool>,
 }
 
 impl Drop for Running {
@@ -60,6 +81,20 @@ pub type PortStats = sys::PortStats;
 /// A receive and a send queue of a port, with the same number and one owner.
 #[derive(Debug)]
 pub struct Queue {
+    receive: ReceiveQueue,
+    send: SendQueue,
+}
+
+/// A receive queue of a port, with one owner.
+#[derive(Debug)]
+pub struct ReceiveQueue {
+    running: Arc<Running>,
+    number: u16,
+}
+
+/// A send queue of a port, with one owner.
+#[derive(Debug)]
+pub struct SendQueue {
     running: Arc<Running>,
     number: u16,
 }
@@ -70,16 +105,34 @@ impl Port {
     /// # Errors
     /// What DPDK said.
     pub fn start(device: Device, pool: &Pool, config: &PortConfig) -> Result<(Self, Vec<Queue>), DpdkError> {
+        let pools = vec![pool.clone(); config.queues.into()];
+        Self::start_with(device, &pools, config)
+    }
+
+    /// The same with a pool for each queue, in the place of the number of queues.
+    ///
+    /// # Errors
+    /// What DPDK said.
+    pub fn start_with(
+        device: Device,
+        pools: &[Pool],
+        config: &PortConfig,
+    ) -> Result<(Self, Vec<Queue>), DpdkError> {
+        let queues = pools.len() as u16;
+        let mut raw: Vec<*mut c_void> = pools.iter().map(Pool::as_ptr).collect();
         let port_config = sys::PortConfig {
-            pool: pool.as_ptr(),
-            queues: config.queues,
+            pools: raw.as_mut_ptr(),
+            queues,
             receive_ring: config.receive_ring,
             send_ring: config.send_ring,
             mtu: config.mtu.unwrap_or(0),
             checksums: config.checksums.into(),
+            scatter: config.scatter.into(),
+            multicast: config.multicast.into(),
         };
         let mut rings = [0; 2];
-        // SAFETY: there is a device, so EAL runs; pools live as long as the process; there is room for two numbers.
+        // SAFETY: there is a device, so EAL runs; there is a pool for each queue, and pools live as long as the process; there is
+        // room for two numbers.
         let code = unsafe { sys::shim_port_start(device.port, &raw const port_config, rings.as_mut_ptr()) };
         device.done(
             code,
@@ -87,13 +140,19 @@ impl Port {
         )?;
         let running = Arc::new(Running {
             device,
-            _pool: pool.clone(),
+            _pools: pools.to_vec(),
         });
         let queue = |number| Queue {
-            running: Arc::clone(&running),
-            number,
+            receive: ReceiveQueue {
+                running: Arc::clone(&running),
+                number,
+            },
+            send: SendQueue {
+                running: Arc::clone(&running),
+                number,
+            },
         };
-        let queues = (0..config.queues).map(queue).collect();
+        let queues = (0..queues).map(queue).collect();
         let port = Self {
             running,
             receive_ring: rings[0],
@@ -118,10 +177,64 @@ impl Port {
         device.done(code, "this driver does not count")?;
         Ok(stats)
     }
+
+    /// Whether it has a link: somebody at the other end.
+    pub fn is_up(&self) -> bool {
+        // SAFETY: the port runs.
+        unsafe { sys::shim_port_link(self.running.device.port) == 1 }
+    }
+
+    /// Has the port give datagrams to a UDP port to one of its queues, whatever it does with others (rte_flow).
+    ///
+    /// # Errors
+    /// What the driver said; virtual devices cannot.
+    pub fn steer(&self, to: &Steering) -> Result<(), DpdkError> {
+        let device = &self.running.device;
+        let to = sys::Steering {
+            udp_port: to.udp_port,
+            queue: to.queue,
+            is_ipv6: to.is_ipv6.into(),
+            has_tag: to.has_tag.into(),
+        };
+        let mut why = [0; 128];
+        // SAFETY: the port runs, and there is as much room as is said.
+        let code = unsafe { sys::shim_steer(device.port, &raw const to, why.as_mut_ptr(), why.len()) };
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: the shim has ended the text with 0.
+        let why = unsafe { CStr::from_ptr(why.as_ptr()) }.to_string_lossy();
+        Err(DpdkError::Device {
+            name: device.name.clone(),
+            said: if why.is_empty() {
+                said(code)
+            } else {
+                format!("{} ({why})", said(code))
+            },
+            advice: "its driver has no rte_flow rule for a UDP port",
+        })
+    }
 }
 
 impl Queue {
     /// Adds the frames that have come, up to `limit`, behind those in a burst; returns how many. It does not wait.
+    pub fn receive(&mut self, limit: usize, into: &mut Burst) -> usize {
+        self.receive.receive(limit, into)
+    }
+
+    /// Sends frames from the front of a burst on; returns how many. Those that the port has no room for now stay in it.
+    pub fn send(&mut self, from: &mut Burst) -> usize {
+        self.send.send(from)
+    }
+
+    /// Its two directions, for two owners.
+    pub fn split(self) -> (ReceiveQueue, SendQueue) {
+        (self.receive, self.send)
+    }
+}
+
+impl ReceiveQueue {
+    /// As [`Queue::receive`].
     pub fn receive(&mut self, limit: usize, into: &mut Burst) -> usize {
         let limit = limit.min(super::BURST - into.len());
         into.extend_raw(limit, |spare| {
@@ -130,8 +243,10 @@ impl Queue {
             unsafe { sys::shim_receive(port, self.number, spare.as_mut_ptr(), count) }.into()
         })
     }
+}
 
-    /// Sends frames from the front of a burst on; returns how many. Those that the port has no room for now stay in it.
+impl SendQueue {
+    /// As [`Queue::send`].
     pub fn send(&mut self, from: &mut Burst) -> usize {
         from.take_raw(|mbufs| {
             let (port, count) = (self.running.device.port, mbufs.len() as u16);

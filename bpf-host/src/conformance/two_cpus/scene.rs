@@ -151,7 +151,7 @@ impl Scene {
             scale: Exponent(4),
             next: Exponent(-(member as i16)),
             op: Operation {
-                kind: OpKind::SumF32,
+                kind: OpKind::SUM_F32,
                 elements: self.lanes as u64,
             }
             .tag(),

@@ -1,0 +1,293 @@
+//! Every operation over real sockets: what each rank ends with, against what the elements say.
+
+use agg_worker::{Communicator, Config, Element, Error, Feedback, ReduceOp, ReduceOptions, Width};
+use half::{bf16, f16};
+use udp_host::{HostConfig, UdpHost};
+use udp_io::{FaultConfig, Probability};
+
+/// Runs `body` on every rank of a world with loss, duplication and reordering; returns what each gave.
+fn world<T: Send>(name: &str, size: u32, body: impl Fn(&mut Communicator) -> T + Sync) -> Vec<T> {
+    let host = UdpHost::start(&HostConfig {
+        shards: 2,
+        ..HostConfig::loopback()
+    })
+    .unwrap();
+    let address = host.control_addr().to_string();
+    let rarely = |p| Probability::new(p).unwrap();
+    let faults = FaultConfig {
+        loss: rarely(0.005),
+        duplicate: rarely(0.01),
+        reorder: rarely(0.02),
+        ..FaultConfig::default()
+    };
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..size)
+            .map(|rank| {
+                let mut config = Config::new(name, rank, size).with_aggregator(address.clone());
+                config.faults = faults;
+                config.lanes = Some(256);
+                let body = &body;
+                scope.spawn(move || {
+                    let mut rank = Communicator::connect(config).unwrap();
+                    let outcome = body(&mut rank);
+                    rank.close().unwrap();
+                    outcome
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+/// Enough chunks for two streams, and a last one that is short.
+const LEN: usize = 40_003;
+
+fn float(rank: u32, index: usize) -> f32 {
+    ((index * 37 + rank as usize * 101) % 1009) as f32 / 64.0 - 7.0
+}
+
+fn integer(rank: u32, index: usize) -> i32 {
+    (index as i32).wrapping_mul(0x9e37_79b9_u32 as i32) ^ (rank as i32 * 0x1234_5677)
+}
+
+fn reduced<E: Element>(
+    rank: &mut Communicator,
+    value: impl Fn(u32, usize) -> E,
+    options: ReduceOptions,
+) -> Vec<E> {
+    let mut values: Vec<_> = (0..LEN).map(|index| value(rank.rank(), index)).collect();
+    rank.all_reduce_with(&mut values, options).unwrap();
+    values
+}
+
+#[test]
+fn min_and_max_are_exact() {
+    const RANKS: u32 = 3;
+    let special = |rank: u32, index: usize| match (index % 11, rank) {
+        (1, 1) => f32::NAN,
+        (2, 0) => -f32::NAN,
+        (3, 2) => f32::NEG_INFINITY,
+        (4, 0) => f32::INFINITY,
+        (5, _) => 0.0_f32.copysign(rank as f32 - 1.0),
+        (6, _) => f32::from_bits(1 + rank),
+        _ => float(rank, index),
+    };
+    let outcomes = world("extremes", RANKS, |rank| {
+        [ReduceOp::Min, ReduceOp::Max].map(|op| {
+            let options = ReduceOptions::new(op);
+            let floats = reduced(rank, special, options);
+            (floats, reduced(rank, integer, options))
+        })
+    });
+    for [(min, min_i32), (max, max_i32)] in outcomes {
+        for index in 0..LEN {
+            let floats = || (0..RANKS).map(|rank| special(rank, index));
+            let integers = || (0..RANKS).map(|rank| integer(rank, index));
+            assert_eq!(min_i32[index], integers().min().unwrap());
+            assert_eq!(max_i32[index], integers().max().unwrap());
+            // The order of the standard library is the rule's, but for where NaN is.
+            let (smallest, largest) = if floats().any(f32::is_nan) {
+                (f32::NAN, f32::NAN)
+            } else {
+                let by = |a: &f32, b: &f32| a.total_cmp(b);
+                (floats().min_by(by).unwrap(), floats().max_by(by).unwrap())
+            };
+            assert_eq!(min[index].to_bits(), smallest.to_bits(), "element {index}");
+            assert_eq!(max[index].to_bits(), largest.to_bits(), "element {index}");
+        }
+    }
+}
+
+#[test]
+fn averages_are_sums_divided_by_the_ranks() {
+    const RANKS: u32 = 3;
+    let outcomes = world("averages", RANKS, |rank| {
+        reduced(rank, float, ReduceOptions::new(ReduceOp::Avg))
+    });
+    assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));
+    for (index, average) in outcomes[0].iter().enumerate() {
+        let exact = (0..RANKS).map(|rank| f64::from(float(rank, index))).sum::<f64>() / f64::from(RANKS);
+        // R-NUM-9 with magnitudes below 2^4 and headroom 2: a unit a value, and half a unit of the result.
+        let bound = 2_f64.powi(4 - 31 + 2) + 2_f64.powi(-24) * exact.abs();
+        assert!(
+            (f64::from(*average) - exact).abs() <= bound,
+            "element {index}: {average} for {exact}"
+        );
+    }
+}
+
+#[test]
+fn narrow_sums_keep_the_stated_bound_and_are_the_same_bits_everywhere() {
+    const RANKS: u32 = 4;
+    for (width, bits) in [(Width::Bits16, 16), (Width::Bits8, 8)] {
+        for op in [ReduceOp::Sum, ReduceOp::Avg] {
+            let outcomes = world(&format!("narrow-{bits}-{op}"), RANKS, |rank| {
+                reduced(rank, float, ReduceOptions::new(op).with_width(width))
+            });
+            assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));
+            let divisor = if op == ReduceOp::Avg {
+                f64::from(RANKS)
+            } else {
+                1.0
+            };
+            for (index, value) in outcomes[0].iter().enumerate() {
+                let exact = (0..RANKS).map(|rank| f64::from(float(rank, index))).sum::<f64>() / divisor;
+                // R-NUM-7 with magnitudes below 2^4 and headroom 2.
+                let unit = 2_f64.powi(4 - (bits - 1) + 2);
+                let bound = f64::from(RANKS) * unit / divisor + 2_f64.powi(-24) * exact.abs();
+                assert!(
+                    (f64::from(*value) - exact).abs() <= bound,
+                    "element {index}: {value} for {exact}"
+                );
+            }
+        }
+    }
+}
+
+/// The bounds of 16-bit floats: that of the sum, and half a unit in the last place of the type (11 or 8 bits).
+fn check_half<E: Element + PartialEq + Into<f64>>(name: &str, digits: i32, of: fn(f32) -> E) {
+    const RANKS: u32 = 3;
+    let value = |rank, index| of(float(rank, index));
+    for width in [Width::Bits32, Width::Bits16, Width::Bits8] {
+        for op in [ReduceOp::Sum, ReduceOp::Avg] {
+            let outcomes = world(&format!("{name}-{op}-{}", width.bits()), RANKS, |rank| {
+                reduced(rank, value, ReduceOptions::new(op).with_width(width))
+            });
+            assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));
+            let divisor = if op == ReduceOp::Avg {
+                f64::from(RANKS)
+            } else {
+                1.0
+            };
+            for (index, result) in outcomes[0].iter().enumerate() {
+                let exact = (0..RANKS).map(|rank| value(rank, index).into()).sum::<f64>() / divisor;
+                let unit = 2_f64.powi(4 - (width.bits() as i32 - 1) + 2);
+                let before = f64::from(RANKS) * unit / divisor;
+                let bound = before + 2_f64.powi(-digits) * 1.001 * (exact.abs() + before);
+                let error = ((*result).into() - exact).abs();
+                assert!(
+                    error <= bound,
+                    "{name}, {width:?}, {op}, element {index}: {error} above {bound}"
+                );
+            }
+        }
+    }
+    for op in [ReduceOp::Min, ReduceOp::Max] {
+        let outcomes = world(&format!("{name}-{op}"), RANKS, |rank| {
+            reduced(rank, value, ReduceOptions::new(op))
+        });
+        for outcome in outcomes {
+            for (index, result) in outcome.into_iter().enumerate() {
+                let values = (0..RANKS).map(|rank| value(rank, index).into());
+                let exact = if op == ReduceOp::Min {
+                    values.fold(f64::INFINITY, f64::min)
+                } else {
+                    values.fold(f64::NEG_INFINITY, f64::max)
+                };
+                assert_eq!(result.into(), exact, "{name}, {op}, element {index}");
+            }
+        }
+    }
+}
+
+#[test]
+fn floats_of_16_bits_keep_the_stated_bounds() {
+    check_half("f16", 11, f16::from_f32);
+    check_half("bf16", 8, bf16::from_f32);
+}
+
+#[test]
+fn floats_of_16_bits_are_broadcast_bit_for_bit() {
+    let bits = |rank: u32, index: usize| f16::from_bits((index as u16).wrapping_mul(257) ^ rank as u16);
+    for len in [1, 2, 1001] {
+        let outcomes = world("broadcast", 2, |rank| {
+            let mut values: Vec<_> = (0..len).map(|index| bits(rank.rank(), index)).collect();
+            rank.broadcast(1, &mut values).unwrap();
+            values.into_iter().map(f16::to_bits).collect::<Vec<_>>()
+        });
+        let root: Vec<_> = (0..len).map(|index| bits(1, index).to_bits()).collect();
+        assert_eq!(outcomes, [root.clone(), root]);
+    }
+}
+
+/// What rounding takes of a value goes out with later ones: the mean of many narrow sums is that of the values.
+#[test]
+fn narrow_sums_with_feedback_lose_nothing_in_the_long_run() {
+    const RANKS: u32 = 2;
+    const ROUNDS: usize = 64;
+    let outcomes = world("feedback", RANKS, |rank| {
+        let options = ReduceOptions::default().with_width(Width::Bits8);
+        let mut feedback = Feedback::new(LEN);
+        let mut totals = vec![0.0_f64; LEN];
+        for _ in 0..ROUNDS {
+            let mut values: Vec<_> = (0..LEN).map(|index| float(rank.rank(), index)).collect();
+            let outcome = rank.all_reduce_feedback_with(&mut values, &mut feedback, options);
+            assert!(outcome.unwrap().is_complete());
+            for (total, value) in totals.iter_mut().zip(&values) {
+                *total += f64::from(*value);
+            }
+        }
+        totals
+    });
+    assert!(outcomes[0] == outcomes[1]);
+    for (index, total) in outcomes[0].iter().enumerate() {
+        let exact = (0..RANKS).map(|rank| f64::from(float(rank, index))).sum::<f64>();
+        let mean = total / ROUNDS as f64;
+        // What is still left over at the end, at most a unit and a half of each rank, over all rounds.
+        let unit = 2_f64.powi(5 - 7 + 1);
+        let bound = f64::from(RANKS) * 1.5 * unit / ROUNDS as f64 + 1e-5;
+        assert!(
+            (mean - exact).abs() <= bound,
+            "element {index}: {mean} for {exact}"
+        );
+    }
+}
+
+#[test]
+fn options_that_do_not_exist_are_refused_and_the_job_goes_on() {
+    world("refused", 2, |rank| {
+        let mut integers = vec![1; 10];
+        let avg = ReduceOptions::new(ReduceOp::Avg);
+        let error = rank.all_reduce_with(&mut integers, avg).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        let (mut floats, mut feedback) = (vec![1.0; 10], Feedback::new(10));
+        let max = ReduceOptions::new(ReduceOp::Max);
+        let error = rank
+            .all_reduce_feedback_with(&mut floats, &mut feedback, max)
+            .unwrap_err();
+        assert!(matches!(error, Error::NothingToFeedBack { .. }), "{error}");
+        rank.all_reduce(&mut integers).unwrap();
+        assert_eq!(integers, [2; 10]);
+    });
+}
+
+#[test]
+fn op_4_ranks_that_reduce_by_other_operations_are_all_told() {
+    let host = UdpHost::start(&HostConfig::loopback()).unwrap();
+    let address = host.control_addr().to_string();
+    std::thread::scope(|scope| {
+        let ranks = [ReduceOp::Min, ReduceOp::Max].map(|op| {
+            let config =
+                Config::new("differ", u32::from(op == ReduceOp::Max), 2).with_aggregator(address.clone());
+            scope.spawn(move || {
+                let mut rank = Communicator::connect(config).unwrap();
+                let error = rank
+                    .all_reduce_with(&mut [1.0_f32], ReduceOptions::new(op))
+                    .unwrap_err();
+                assert!(
+                    error.to_string().contains("the ranks disagree on operation 0"),
+                    "{error}"
+                );
+                assert!(
+                    error
+                        .to_string()
+                        .contains(&format!("this rank calls all_reduce ({op}) of 1 f32")),
+                    "{error}"
+                );
+            })
+        });
+        for rank in ranks {
+            rank.join().unwrap();
+        }
+    });
+}
