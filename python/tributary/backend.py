@@ -22,7 +22,7 @@ NAME = "tributary"
 _log = logging.getLogger("tributary")
 
 #: What torch calls the operations that there are here.
-_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
+_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.MIN: "min", dist.ReduceOp.MAX: "max"}
 
 #: What Gloo does, by the names that torch looks for; some of them are older names of others.
 _DELEGATED = (
@@ -109,6 +109,7 @@ class Backend(torch._C._distributed_c10d.Backend):
             opts.group_rank,
             opts.group_size,
             aggregators=meeting.aggregators,
+            fail_over=not meeting.is_embedded,
             timeout=opts.timeout.total_seconds(),
         )
         self._lane = Lane(communicator, f"group-{opts.group_id}")

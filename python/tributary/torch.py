@@ -40,7 +40,8 @@ class State:
     ``aggregators``, "host:port" with commas, by default those of TRIBUTARY_AGGREGATORS; with neither, rank 0 starts an
     aggregator in its process.
 
-    ``policy`` says when a sum is complete: "all", or a ``tributary.Quorum``. An operation fails when nothing of it came for
+    ``policy`` says when a sum is complete: "all", or a ``tributary.Quorum``; ``wire`` is the bits of an element on the wire: 32, 16
+    or 8. What a sum does not hold then of gradients of float32 is kept for the next step (error feedback). An operation fails when nothing of it came for
     ``timeout`` seconds; a rank whose process died is noticed within 10 seconds.
     """
 
@@ -49,6 +50,7 @@ class State:
         process_group: Optional[dist.ProcessGroup] = None,
         *,
         policy: Union[str, Quorum] = "all",
+        wire: int = 32,
         aggregators: Optional[str] = None,
         timeout: float = 1800.0,
         name: str = "ddp",
@@ -66,6 +68,7 @@ class State:
             aggregators=meeting.aggregators,
             policy=policy,  # type: ignore[arg-type]
             timeout=timeout,
+            fail_over=not meeting.is_embedded,
             **options,
         )
         self.lane = Lane(communicator, name)
@@ -73,7 +76,8 @@ class State:
         # A model that is thrown away leaves its world in order, too; at the process's end all that is open does.
         self._leave = weakref.finalize(self, _leave, self.lane)
         self._leave.atexit = False
-        self._keeps_feedback = isinstance(policy, Quorum)
+        self._wire = wire
+        self._keeps_feedback = isinstance(policy, Quorum) or wire < 32
         self._feedback: dict[tuple[int, ...], Feedback] = {}
         self._fallbacks: dict[str, int] = {}
         self._steps = 0
@@ -110,7 +114,7 @@ class State:
         tensor = bucket.buffer()
         if not takes(tensor, "avg"):
             return self._fall_back(tensor)
-        operation = self.lane.all_reduce(tensor, "avg", self._feedback_of(bucket, tensor))
+        operation = self.lane.all_reduce(tensor, "avg", self._wire, self._feedback_of(bucket, tensor))
         ready = time.perf_counter()
         is_last = bucket.is_last()
 
