@@ -430,7 +430,7 @@ impl Ranks {
 
 fn header(round: Round, slot: u16, member: u8) -> Header {
     let operation = Operation {
-        kind: OpKind::SumI32,
+        kind: OpKind::SUM_I32,
         elements: 1 << 20,
     };
     Header {
