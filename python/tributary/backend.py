@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ NAME = "tributary"
 _log = logging.getLogger("tributary")
 
 #: What torch calls the operations that there are here.
-_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
+_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.MIN: "min", dist.ReduceOp.MAX: "max"}
 
 #: What Gloo does, by the names that torch looks for; some of them are older names of others.
 _DELEGATED = (
@@ -54,21 +55,16 @@ _DELEGATED = (
 _BETWEEN_TWO = ("send", "recv", "recv_anysource")
 
 
-def register() -> bool:
-    """Registers the back end, once. Torch before 2.14 has no back ends written in Python."""
-    if not can_register():
-        return False
+def register() -> None:
+    """Registers the back end, once."""
     if NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
-    return True
 
 
-def can_register() -> bool:
-    try:
-        version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    except ValueError:
-        return True  # a version of somebody's own
-    return version >= (2, 14)
+def _is_old() -> bool:
+    """Whether torch has no back ends written in Python yet: it is older than 2.14."""
+    version = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    return version is not None and (int(version[1]), int(version[2])) < (2, 14)
 
 
 class Work(dist.Work):
@@ -113,6 +109,7 @@ class Backend(torch._C._distributed_c10d.Backend):
             opts.group_rank,
             opts.group_size,
             aggregators=meeting.aggregators,
+            fail_over=not meeting.is_embedded,
             timeout=opts.timeout.total_seconds(),
         )
         self._lane = Lane(communicator, f"group-{opts.group_id}")
@@ -219,6 +216,10 @@ def of(group: dist.ProcessGroup) -> Backend:
 
 
 def _create(opts: Any, _: Any) -> Backend:
+    if _is_old():
+        raise RuntimeError(
+            f"the back end '{NAME}' needs torch 2.14, this is {torch.__version__}: use tributary.torch.accelerate(ddp) on another one"
+        )
     backend = Backend(opts)
     _backends[opts.group_id] = backend
     return backend
