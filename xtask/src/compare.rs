@@ -34,6 +34,9 @@ pub(crate) struct Compare {
     /// Share of packets that Tributary's workers lose on purpose, each way. Gloo's are not touched.
     #[arg(long, default_value = "0%")]
     loss: String,
+    /// Bits of an element on Tributary's wire: 32, 16 or 8. Gloo's have 32.
+    #[arg(long, default_value_t = 32)]
+    wire: u32,
     /// Two racks with a leaf aggregator each, whose links to the root are slower: a tree, the root alone, and Gloo.
     #[arg(long)]
     tree: bool,
@@ -112,8 +115,8 @@ impl Compare {
     /// Median seconds of one turn.
     fn tributary(&self, ranks: &[Host], aggregator: impl Fn(usize) -> String) -> Result<f64, String> {
         let options = format!(
-            "--bytes {} --iterations {ITERATIONS} --loss {}",
-            self.bytes, self.loss
+            "--bytes {} --iterations {ITERATIONS} --loss {} --wire {}",
+            self.bytes, self.loss, self.wire
         );
         let figures = bench(ranks, aggregator, |_| {
             options.split(' ').map(str::to_owned).collect()
@@ -133,8 +136,8 @@ impl Compare {
 
     fn about(&self) {
         println!(
-            "{} ranks, {} a link, {} bytes of f32, loss {}: medians of {} turns' medians of {ITERATIONS} iterations",
-            self.ranks, self.rate, self.bytes, self.loss, self.turns
+            "{} ranks, {} a link, {} bytes of f32, {} bits on the wire, loss {}: medians of {} turns' medians of {ITERATIONS} iterations",
+            self.ranks, self.rate, self.bytes, self.wire, self.loss, self.turns
         );
     }
 
