@@ -4,6 +4,7 @@
 //! unlimited link: in-network aggregation presumes that the network's core is not the bottleneck; `--tree` is the case
 //! where it is. The sides take turns, so that a machine whose speed drifts harms all alike.
 
+mod training;
 mod tree;
 mod xdp;
 
@@ -42,6 +43,9 @@ pub(crate) struct Compare {
     /// The aggregator as an XDP program beside that as a process, instead of Gloo.
     #[arg(long, conflicts_with = "tree")]
     xdp: bool,
+    /// A step of training with PyTorch, instead of a single all-reduce; the interpreter must have the package tributary, too.
+    #[arg(long, conflicts_with_all = ["tree", "xdp"])]
+    training: bool,
     /// A Python interpreter that has torch, for Gloo.
     #[arg(long, default_value = "python3")]
     python: String,
@@ -57,6 +61,8 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
             xdp::measure(compare)
         } else if compare.tree {
             tree::measure(compare)
+        } else if compare.training {
+            training::measure(compare)
         } else {
             measure(compare)
         }
