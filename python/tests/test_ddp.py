@@ -48,7 +48,11 @@ CASES = [(job, name) for job, (way, *_) in RUNS.items() for name in NAMES if ONL
 def run(name: str) -> list[str]:
     """One job does all scenarios: starting ranks is what takes long."""
     way, size, backend, debug = RUNS[name]
-    return torchrun(size, "scenarios", way, backend, TORCH_DISTRIBUTED_DEBUG=debug).splitlines()
+    try:
+        return torchrun(size, "scenarios", way, backend, TORCH_DISTRIBUTED_DEBUG=debug).splitlines()
+    except Exception as error:
+        # Not once for each scenario.
+        return [f"Error: {error}"]
 
 
 @pytest.mark.parametrize(("job", "name"), CASES)

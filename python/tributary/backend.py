@@ -59,7 +59,9 @@ _BETWEEN_TWO = ("send", "recv", "recv_anysource")
 def register() -> None:
     """Registers the back end, once."""
     if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
+        # Torch takes a back end of CUDA at its word, and asks the device for its streams.
+        devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=devices)
 
 
 def _is_old() -> bool:

@@ -5,6 +5,7 @@
 //! where it is; `--memif` does without a network. The sides take turns, so that a machine whose speed drifts harms all alike.
 
 mod memif;
+mod training;
 mod tree;
 mod xdp;
 
@@ -49,6 +50,9 @@ pub(crate) struct Compare {
     /// Two ranks and the aggregator of DPDK as processes with shared memory between them, those of the kernel, and Gloo over loopback.
     #[arg(long, conflicts_with_all = ["tree", "xdp", "ranks", "rate", "loss"])]
     memif: bool,
+    /// A step of training with PyTorch, instead of a single all-reduce; the interpreter must have the package tributary, too.
+    #[arg(long, conflicts_with_all = ["tree", "xdp"])]
+    training: bool,
     /// A Python interpreter that has torch, for Gloo.
     #[arg(long, default_value = "python3")]
     python: String,
@@ -66,6 +70,8 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
             memif::measure(compare)
         } else if compare.tree {
             tree::measure(compare)
+        } else if compare.training {
+            training::measure(compare)
         } else {
             measure(compare)
         }
