@@ -20,6 +20,9 @@ pub struct Config {
     /// Control addresses, `host:port`, of the aggregator and of those that take over when it is lost, in this order; the
     /// ranks of one aggregator all name the same. Empty: this machine only, rank 0 starts an aggregator.
     pub aggregators: Vec<String>,
+    /// Whether the job goes on at another aggregator, or at the same one restarted, when its own is lost. Not so where the
+    /// aggregator is in a rank's process, and ends with it: the other ranks learn that soon then, and not at `timeout`.
+    pub fail_over: bool,
     /// An aggregator that says nothing for this long while something is in flight is asked whether it is there, and if not,
     /// left for the next. At most a third of `timeout`.
     pub failover_after: Duration,
@@ -64,6 +67,7 @@ impl Config {
             rank,
             size,
             aggregators: Vec::new(),
+            fail_over: true,
             failover_after: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),

@@ -88,8 +88,8 @@ impl Shared {
             live: (0..config.size).collect(),
             losses: Vec::new(),
         };
-        let immovable = if config.aggregators.is_empty() {
-            Some("its only aggregator was in rank 0's process")
+        let immovable = if config.aggregators.is_empty() || !config.fail_over {
+            Some("its only aggregator was in a rank's process")
         } else if config.policy == agg_control::Policy::All {
             None
         } else {

@@ -17,8 +17,8 @@ use crate::dpdk::{
 };
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
 
-/// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
-const ORDINARY: u32 = 1518;
+/// The longest frame of an ordinary Ethernet, with a tag, which virtual devices say whatever they carry.
+const ORDINARY: u32 = 1522;
 
 /// The command of DPDK's telemetry that answers with counters.
 const COMMAND: &str = "/tributary/counters";

@@ -37,6 +37,8 @@ class Meeting:
     world: str
     #: This rank's aggregators.
     aggregators: list[str]
+    #: The aggregator is in rank 0's process, and ends with it.
+    is_embedded: bool
     #: One line for people.
     about: str
 
@@ -47,6 +49,7 @@ class _Offer:
 
     world: str = ""
     aggregators: tuple[str, ...] = ()
+    is_embedded: bool = False
     about: str = ""
     #: Why there is none.
     trouble: str | None = None
@@ -66,13 +69,13 @@ def meet(exchange: Exchange, name: str, aggregators: str | None = None) -> Meeti
         error = JoinError(f"rank {exchange.rank} of {exchange.size} cannot join '{name}': {offer.trouble}")
         error.rank = exchange.rank
         raise error
-    return Meeting(offer.world, mine or list(offer.aggregators), offer.about)
+    return Meeting(offer.world, mine or list(offer.aggregators), offer.is_embedded, offer.about)
 
 
 def _offer(name: str, mine: list[str], everybody: list[tuple[str, bool]]) -> _Offer:
     world = f"{name}-{secrets.token_hex(4)}"
     if mine:
-        return _Offer(world, tuple(mine), f"aggregators {', '.join(mine)}")
+        return _Offer(world, tuple(mine), about=f"aggregators {', '.join(mine)}")
     others = [rank for rank, (_, is_told) in enumerate(everybody) if is_told]
     if others:
         return _Offer(trouble=f"{AGGREGATORS} is set for rank {others[0]}, but not for rank 0: set it for all, or for none")
@@ -81,14 +84,14 @@ def _offer(name: str, mine: list[str], everybody: list[tuple[str, bool]]) -> _Of
         host = "127.0.0.1" if len(machines) == 1 else _outward_address()
         aggregator = _embedded(host)
     except OSError as error:
-        return _Offer(trouble=f"{error}; or start an aggregator (`tributary serve`) and set {AGGREGATORS}=host:port for all ranks")
+        return _Offer(trouble=f"{error}; or run `tributary serve` and set {AGGREGATORS}=host:port for all ranks")
     about = f"an aggregator in rank 0's process, at {aggregator.address}"
     if len(machines) > 1:
         about += (
             f", for {len(machines)} machines: every rank's bytes go over that machine's link, which makes it slow; start one on a"
             f" machine of its own (`tributary serve`) and set {AGGREGATORS}=host:port"
         )
-    return _Offer(world, (aggregator.address,), about)
+    return _Offer(world, (aggregator.address,), True, about)
 
 
 def _machine() -> str:

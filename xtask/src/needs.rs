@@ -76,6 +76,17 @@ pub(crate) const PYTHON: Need = Need {
     install: Install::Apt(&["python3"]),
 };
 
+/// Environments of Python's own, with pip.
+pub(crate) const PYTHON_VENV: Need = Need {
+    name: "python3-venv",
+    detect: || {
+        let mut python = Command::new("python3");
+        python.args(["-c", "import ensurepip, venv"]);
+        python.output().is_ok_and(|output| output.status.success())
+    },
+    install: Install::Apt(&["python3-venv"]),
+};
+
 /// Licences, sources and advisories of dependencies.
 pub(crate) const CARGO_DENY: Need = Need {
     name: "cargo-deny",

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -468,50 +470,89 @@ int shim_wait(unsigned int lcore)
 	return rte_eal_wait_lcore(lcore);
 }
 
-/* EAL's interrupt thread goes through the gate only while no burst is under way. An alarm of that thread holds it up, takes the
- * lock that bursts share, and sets itself again: what else the thread has to do it does until then. So the lock is taken in one
- * call and released in the next, both in that thread. To be connected takes many turns, so that they come faster while somebody
- * is not. */
-#define GATE_US 5000
-#define GATE_DOWN_US 1000
+/* EAL's interrupt thread goes through the gate only while no burst is under way. An alarm of that thread holds it up until there is
+ * something for it to do, takes the lock that bursts share, and sets itself again: what there is to do it does until then. So the
+ * lock is taken in one call and released in the next, both in that thread.
+ *
+ * What it waits for is behind a descriptor that EAL does not give out. It is the only epoll that watches a timer: EAL's alarm.
+ * Should there be others, the thread looks every millisecond. It must not wait long in any case: net_memif makes EAL panic when a
+ * peer has connected and gone before it was greeted. */
+#define GATE_MS 100
+#define GATE_BLIND_US 1000
 
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static atomic_int gate_is_shut;
-/* A bit for each port. */
-static atomic_uint gate_ports;
 
-static unsigned int gate_pause(void)
+static int is_a(const char *descriptor, const char *kind)
 {
-	unsigned int ports = atomic_load(&gate_ports);
-	uint16_t port;
+	char path[64], link[64];
+	ssize_t len;
 
-	for (port = 0; ports >> port != 0; port++)
-		if ((ports >> port & 1) != 0 && shim_port_link(port) != 1)
-			return GATE_DOWN_US;
-	return GATE_US;
+	snprintf(path, sizeof(path), "/proc/self/fd/%s", descriptor);
+	len = readlink(path, link, sizeof(link) - 1);
+	if (len < 0)
+		return 0;
+	link[len] = '\0';
+	return strcmp(link, kind) == 0;
+}
+
+static int watches_a_timer(const char *epoll)
+{
+	char path[64], line[256], watched[16];
+	FILE *info;
+	int does = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", epoll);
+	info = fopen(path, "r");
+	if (info == NULL)
+		return 0;
+	while (!does && fgets(line, sizeof(line), info) != NULL)
+		does = sscanf(line, "tfd: %15s", watched) == 1 && is_a(watched, "anon_inode:[timerfd]");
+	fclose(info);
+	return does;
+}
+
+/* What the interrupt thread waits for; -1: it cannot be told. */
+static int interrupts(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	struct dirent *one;
+	int found = -1;
+
+	if (all == NULL)
+		return -1;
+	while ((one = readdir(all)) != NULL) {
+		if (!is_a(one->d_name, "anon_inode:[eventpoll]") || !watches_a_timer(one->d_name))
+			continue;
+		if (found >= 0) {
+			found = -1;
+			break;
+		}
+		found = atoi(one->d_name);
+	}
+	closedir(all);
+	return found;
+}
+
+static void gate_wait(void)
+{
+	struct pollfd pending = { .fd = interrupts(), .events = POLLIN };
+
+	if (pending.fd < 0)
+		usleep(GATE_BLIND_US);
+	else
+		poll(&pending, 1, GATE_MS);
 }
 
 static void gate_turn(void *is_locked)
 {
-	unsigned int pause = GATE_DOWN_US;
-
-	if (is_locked != NULL) {
-		pause = gate_pause();
+	if (is_locked != NULL)
 		pthread_rwlock_unlock(&gate);
-	}
 	atomic_store(&gate_is_shut, 1);
 	do {
-		usleep(pause);
+		gate_wait();
 	} while (rte_eal_alarm_set(1, gate_turn, &gate) != 0);
 	pthread_rwlock_wrlock(&gate);
-}
-
-void shim_gate_watch(uint16_t port, int is_watched)
-{
-	if (is_watched)
-		atomic_fetch_or(&gate_ports, 1u << port);
-	else
-		atomic_fetch_and(&gate_ports, ~(1u << port));
 }
 
 int shim_gate_start(void)

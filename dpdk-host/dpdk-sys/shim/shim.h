@@ -114,7 +114,6 @@ int shim_launch(unsigned int lcore, int (*work)(void *), void *argument);
 int shim_wait(unsigned int lcore);
 
 int shim_gate_start(void);
-void shim_gate_watch(uint16_t port, int is_watched);
 void shim_gate_enter(void);
 void shim_gate_leave(void);
 struct shim_counter {

@@ -220,8 +220,6 @@ unsafe extern "C" {
 
     /// From now on EAL's interrupt thread does nothing while somebody is inside the gate. Once in a process.
     pub fn shim_gate_start() -> c_int;
-    /// Whether a port, of a number below 32, is one that goes through the gate. Not while it starts or stops.
-    pub fn shim_gate_watch(port: u16, is_watched: c_int);
     /// Enters the gate; not twice by the same thread.
     pub fn shim_gate_enter();
     /// Leaves it, in the thread that has entered.

@@ -13,8 +13,8 @@ use super::{Device, DpdkError};
 /// callback tells of it before.
 const DRIVER: &str = "net_memif";
 
-/// A way through the gate, for ports that need one. DPDK's interrupt thread is let through every 5 ms, while no burst is under way
-/// (every millisecond while a peer is missing): that it does its work later changes nothing else.
+/// A way through the gate, for ports that need one. DPDK's interrupt thread is let through when it has something to do and no burst
+/// is under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gate(());
 
@@ -35,12 +35,6 @@ impl Gate {
             said: said(code),
             advice: "DPDK's interrupt thread could not be held up for it",
         })
-    }
-
-    /// Says whether a port runs.
-    pub(super) fn watch(self, port: u16, runs: bool) {
-        // SAFETY: the gate has been started; DPDK has at most 32 ports.
-        unsafe { dpdk_sys::shim_gate_watch(port, runs.into()) };
     }
 
     /// Goes in. No thread does so twice.

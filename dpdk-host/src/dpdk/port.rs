@@ -73,10 +73,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _inside = self.gate.map(|gate| {
-            gate.watch(self.device.port, false);
-            gate.enter()
-        });
+        let _inside = self.gate.map(Gate::enter);
         // SAFETY: the port runs, and no queue is left that could use it. That it stops badly changes nothing.
         let _ = unsafe { sys::shim_port_close(self.device.port) };
     }
@@ -146,9 +143,6 @@ impl Port {
             code,
             "ask for fewer queues, smaller rings or a smaller MTU, and for mbufs that hold a whole frame",
         )?;
-        if let Some(gate) = gate {
-            gate.watch(device.port, true);
-        }
         let running = Arc::new(Running {
             device,
             gate,
