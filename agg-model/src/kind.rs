@@ -96,6 +96,31 @@ impl ModelKind {
         }
     }
 
+    /// R-NUM-7: how many workers may reduce by it.
+    pub fn most_workers(self) -> u32 {
+        match self.bits() {
+            32 => u32::MAX,
+            bits => 1 << (bits - 3),
+        }
+    }
+
+    /// R-OP-2: elements of a chunk.
+    pub fn elements_of(self, lanes: usize) -> usize {
+        lanes * 32 / self.bits() as usize
+    }
+
+    /// The number of the kind in its place, and so many elements.
+    pub fn tag(self, elements: usize) -> u64 {
+        u64::from(self.number()) << 56 | elements as u64
+    }
+
+    /// Every kind.
+    pub fn all() -> Vec<Self> {
+        (0..=u8::MAX)
+            .filter_map(|number| Self::of(u64::from(number) << 56))
+            .collect()
+    }
+
     /// Bits of an element on the wire.
     pub fn bits(self) -> u32 {
         match self {

@@ -33,5 +33,5 @@ pub use job::{ModelJob, ModelMember, ModelParent, ModelQuorum, Source};
 pub use kind::ModelKind;
 pub use packet::{ModelPacket, Unreadable};
 pub use spill::ModelRequest;
-pub use sum::ModelSum;
+pub use sum::{ModelScale, ModelSum};
 pub use verdict::{ModelSend, ModelVerdict, To};

@@ -105,7 +105,7 @@ fn bits_are_those_of_fair_weather() {
         let values = |weather| {
             let mut cluster = Cluster::new(4, 4, 16, 0, weather, seed);
             let mut random = Random::new(seed);
-            let inputs = (0..4).map(|_| Values::F32(random.floats(700, -40, 40))).collect();
+            let inputs = (0..4).map(|_| Values::f32(random.floats(700, -40, 40))).collect();
             cluster.all_reduce(inputs);
             cluster.workers[0].values().bits()
         };
@@ -133,15 +133,15 @@ fn sixty_four_workers_sum_alike() {
     let mut random = Random::new(seed);
     cluster.all_reduce(
         (0..64)
-            .map(|_| Values::F32(vec![1.0_f32.next_down(); 40]))
+            .map(|_| Values::f32(vec![1.0_f32.next_down(); 40]))
             .collect(),
     );
     cluster.all_reduce(
         (0..64)
-            .map(|_| Values::F32(random.floats(100, -20, 20)))
+            .map(|_| Values::f32(random.floats(100, -20, 20)))
             .collect(),
     );
-    cluster.all_reduce((0..64).map(|_| Values::I32(random.integers(100))).collect());
+    cluster.all_reduce((0..64).map(|_| Values::i32(random.integers(100))).collect());
 }
 
 /// R-OP-4: whatever different operations the ranks call after those that they agreed on, each of them is told.

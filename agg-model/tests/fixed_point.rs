@@ -3,8 +3,10 @@
 mod common;
 
 use agg_core::fixed_point::{Meaning, Scale, dequantize, quantize};
-use agg_core::{Exponent, Width};
-use agg_model::ModelSum;
+use agg_core::ordered::{from_ordered, to_ordered};
+use agg_core::{Exponent, ReduceOp, Width};
+use agg_model::kind::{ElementKind, Op};
+use agg_model::{ModelKind, ModelScale, ModelSum};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -32,18 +34,41 @@ fn wire(exponent: Option<i16>) -> Exponent {
     exponent.map_or(Exponent::NONE, Exponent)
 }
 
-fn core_quantize(block: &[f32], exponent: Option<i16>, workers: u32) -> (Vec<i32>, bool) {
-    let mut lanes = vec![[0xff; 4]; block.len()];
-    let scale = Scale::new(wire(exponent), workers, Width::Bits32);
-    let nonfinite = quantize(block, scale.as_ref(), &mut lanes);
-    (lanes.into_iter().map(i32::from_le_bytes).collect(), nonfinite)
+/// The core's form of a scale.
+fn core(scale: ModelScale) -> Option<Scale> {
+    let width = Width::from_bits(scale.bits).expect("a width");
+    Scale::new(wire(scale.exponent), scale.workers, width)
 }
 
-fn core_dequantize(sums: &[i32], exponent: Option<i16>, workers: u32) -> Vec<f32> {
-    let mut block = vec![f32::NAN; sums.len()];
-    let scale = Scale::new(wire(exponent), workers, Width::Bits32);
-    dequantize(sums, scale.as_ref(), Meaning::Sum, &mut block);
+fn core_quantize(block: &[f32], scale: ModelScale, lanes: usize) -> (Vec<i32>, bool) {
+    let mut wire = vec![[0xff; 4]; lanes];
+    let nonfinite = quantize(block, core(scale).as_ref(), &mut wire);
+    (wire.into_iter().map(i32::from_le_bytes).collect(), nonfinite)
+}
+
+fn core_dequantize(lanes: &[i32], scale: ModelScale, meaning: Meaning, elements: usize) -> Vec<f32> {
+    let mut block = vec![f32::NAN; elements];
+    dequantize(lanes, core(scale).as_ref(), meaning, &mut block);
     block
+}
+
+/// Any scale, of no more workers than the width has room for.
+fn scale() -> impl Strategy<Value = ModelScale> {
+    let width = prop_oneof![
+        2 => (Just(32_u32), workers()),
+        1 => (Just(16_u32), workers().prop_map(|n| n.min(8192))),
+        1 => (Just(8_u32), workers().prop_map(|n| n.min(32))),
+    ];
+    (exponent(), width).prop_map(|(exponent, (bits, workers))| ModelScale {
+        exponent,
+        workers,
+        bits,
+    })
+}
+
+/// Lanes enough for so many elements, and for some more.
+fn lanes_for(elements: usize, bits: u32, more: usize) -> usize {
+    (elements * bits as usize).div_ceil(32) + more
 }
 
 fn exponent() -> impl Strategy<Value = Option<i16>> {
@@ -54,52 +79,78 @@ fn workers() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 1_u32..65, 1 => 65_u32..100_000]
 }
 
+fn check_quantize(block: &[f32], scale: ModelScale, more: usize) {
+    let lanes = lanes_for(block.len(), scale.bits, more);
+    let (packed, nonfinite) = core_quantize(block, scale, lanes);
+    let numbers: Vec<_> = block.iter().map(|x| scale.quantize(*x)).collect();
+    assert_eq!(packed, ModelSum::pack(&numbers, lanes, scale.bits));
+    assert_eq!(nonfinite, block.iter().any(|x| !x.is_finite()));
+}
+
 #[test]
-fn num_2_quantize_is_the_definition() {
-    let strategy = (vec(float(), 1..40), exponent(), workers());
-    common::check(20_000, REGRESSIONS, strategy, |(block, exponent, workers)| {
-        let (lanes, nonfinite) = core_quantize(&block, exponent, workers);
-        let expected: Vec<_> = block
-            .iter()
-            .map(|x| ModelSum::quantize(*x, exponent, workers))
-            .collect();
-        assert_eq!(lanes, expected);
-        assert_eq!(nonfinite, block.iter().any(|x| !x.is_finite()));
+fn num_2_num_7_quantize_is_the_definition() {
+    let strategy = (vec(float(), 1..40), scale(), 0_usize..3);
+    common::check(20_000, REGRESSIONS, strategy, |(block, scale, more)| {
+        check_quantize(&block, scale, more);
     });
 }
 
 /// With the exponent that the block itself needs, where rounding meets the headroom's edge.
 #[test]
-fn num_2_quantize_is_the_definition_at_its_own_exponent() {
+fn num_2_num_7_quantize_is_the_definition_at_its_own_exponent() {
     common::check(
         20_000,
         REGRESSIONS,
-        (vec(float(), 1..8), workers()),
-        |(block, workers)| {
+        (vec(float(), 1..8), scale()),
+        |(block, scale)| {
             let exponent = ModelSum::exponent(&block);
-            let expected: Vec<_> = block
-                .iter()
-                .map(|x| ModelSum::quantize(*x, exponent, workers))
-                .collect();
-            assert_eq!(core_quantize(&block, exponent, workers).0, expected);
+            check_quantize(&block, ModelScale { exponent, ..scale }, 0);
         },
     );
 }
 
 #[test]
-fn num_2_dequantize_is_the_definition() {
-    let sum = prop_oneof![any::<i32>(), -300_i32..300];
+fn num_2_num_7_num_9_dequantize_is_the_definition() {
+    let lane = prop_oneof![any::<i32>(), -300_i32..300];
+    let strategy = (vec(lane, 1..40), scale(), 1_u32..65, 0_usize..4);
+    common::check(20_000, REGRESSIONS, strategy, |(lanes, scale, of, fewer)| {
+        let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let numbers = ModelSum::unpack(&lanes, scale.bits);
+        let elements = numbers.len().saturating_sub(fewer);
+        let numbers = || numbers[..elements].iter();
+        let expected = numbers().map(|number| scale.dequantize(*number)).collect();
+        let got = core_dequantize(&lanes, scale, Meaning::Sum, elements);
+        assert_eq!(bits(got), bits(expected));
+        let expected = numbers().map(|number| scale.average(*number, of)).collect();
+        let got = core_dequantize(&lanes, scale, Meaning::Average(of), elements);
+        assert_eq!(bits(got), bits(expected));
+    });
+}
+
+#[test]
+fn num_8_the_order_of_floats_is_the_definition() {
+    let ops = [(ReduceOp::Min, Op::Min), (ReduceOp::Max, Op::Max)];
     common::check(
         20_000,
         REGRESSIONS,
-        (vec(sum, 1..40), exponent(), workers()),
-        |(sums, exponent, workers)| {
-            let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-            let expected = sums
-                .iter()
-                .map(|sum| ModelSum::dequantize(*sum, exponent, workers))
-                .collect();
-            assert_eq!(bits(core_dequantize(&sums, exponent, workers)), bits(expected));
+        (any::<u32>(), any::<i32>()),
+        |(bits, number)| {
+            for (core, model) in ops {
+                let kind = ModelKind::Reduce {
+                    op: model,
+                    element: ElementKind::F32,
+                    bits: 32,
+                };
+                let none = ModelScale {
+                    exponent: None,
+                    workers: 1,
+                    bits: 32,
+                };
+                let x = f32::from_bits(bits);
+                assert_eq!(to_ordered(x, core), ModelSum::number(kind, x, none), "{bits:x}");
+                let back = ModelSum::result(kind, number, none, 1);
+                assert_eq!(from_ordered(number).to_bits(), back.to_bits(), "{number:x}");
+            }
         },
     );
 }
@@ -111,48 +162,61 @@ fn num_3_the_exponent_is_the_least_that_covers_the_block() {
     });
 }
 
-/// Sums of n workers that share an exponent: never an overflow, and within the bound of the exact sum. A sum above
-/// what f32 has is infinite, as it is in f32 itself.
+/// Sums of n workers that share an exponent, in every width: never an overflow, and within the bound of the exact sum; and so
+/// their averages. A sum above what f32 has is infinite, as it is in f32 itself.
 fn check_bound(inputs: &[Vec<f32>]) {
     let (workers, elements) = (inputs.len() as u32, inputs[0].len());
-    let exponent = inputs.iter().filter_map(|block| ModelSum::exponent(block)).max();
-    let mut totals = vec![0_i64; elements];
-    for block in inputs {
-        for (total, lane) in totals.iter_mut().zip(core_quantize(block, exponent, workers).0) {
-            *total += i64::from(lane);
+    for bits in [32, 16, 8] {
+        let scale = ModelScale {
+            exponent: inputs.iter().filter_map(|block| ModelSum::exponent(block)).max(),
+            workers,
+            bits,
+        };
+        if bits == 8 && workers > 32 {
+            continue;
         }
-    }
-    let sums: Vec<_> = totals
-        .iter()
-        .map(|total| i32::try_from(*total).expect("a sum of n fits"))
-        .collect();
-    for (at, result) in core_dequantize(&sums, exponent, workers).into_iter().enumerate() {
-        let exact: f64 = inputs.iter().map(|block| f64::from(block[at])).sum();
-        let bound = ModelSum::bound(exponent, workers, exact);
-        if result.is_finite() {
-            let error = (f64::from(result) - exact).abs();
-            assert!(
-                error <= bound,
-                "{result:e} for {exact:e}: error {error:e}, bound {bound:e}"
-            );
-        } else {
-            assert!(
-                exact.abs() + bound > f64::from(f32::MAX),
-                "{result} for {exact:e}"
-            );
+        let count = lanes_for(elements, bits, 0);
+        let mut lanes = vec![0_i32; count];
+        for block in inputs {
+            for (lane, value) in lanes.iter_mut().zip(core_quantize(block, scale, count).0) {
+                *lane = lane.wrapping_add(value);
+            }
+        }
+        let sums = core_dequantize(&lanes, scale, Meaning::Sum, elements);
+        let averages = core_dequantize(&lanes, scale, Meaning::Average(workers), elements);
+        for (at, (sum, average)) in sums.into_iter().zip(averages).enumerate() {
+            let exact: f64 = inputs.iter().map(|block| f64::from(block[at])).sum();
+            check_result(sum, exact, scale.bound(exact));
+            let exact = exact / f64::from(workers);
+            check_result(average, exact, scale.bound_of_average(exact));
         }
     }
 }
 
+fn check_result(result: f32, exact: f64, bound: f64) {
+    if result.is_finite() {
+        let error = (f64::from(result) - exact).abs();
+        assert!(
+            error <= bound,
+            "{result:e} for {exact:e}: error {error:e}, bound {bound:e}"
+        );
+    } else {
+        assert!(
+            exact.abs() + bound > f64::from(f32::MAX),
+            "{result} for {exact:e}"
+        );
+    }
+}
+
 #[test]
-fn num_2_any_magnitudes_keep_the_bound() {
+fn num_2_num_7_num_9_any_magnitudes_keep_the_bound() {
     let inputs = (1_usize..65, 1_usize..6).prop_flat_map(|(n, elements)| vec(vec(finite(), elements), n));
     common::check(8_000, REGRESSIONS, inputs, |inputs| check_bound(&inputs));
 }
 
 /// Magnitudes close to each other, where neither the exponent nor one large value hides the rounding of the others.
 #[test]
-fn num_2_like_magnitudes_keep_the_bound() {
+fn num_2_num_7_num_9_like_magnitudes_keep_the_bound() {
     let inputs = (1_usize..65, 1_usize..6, -149_i32..126).prop_flat_map(|(n, elements, power)| {
         let scale = 2_f64.powi(power);
         let near = (-4.0_f64..4.0).prop_map(move |x| (x * scale) as f32);
@@ -163,7 +227,7 @@ fn num_2_like_magnitudes_keep_the_bound() {
 
 /// The largest values there are, of every number of workers: clamped to the headroom's edge, not over it.
 #[test]
-fn num_2_the_largest_values_keep_the_bound() {
+fn num_2_num_7_num_9_the_largest_values_keep_the_bound() {
     for n in 1..=64 {
         for power in [-149, -126, -100, -1, 0, 1, 100, 127] {
             let edge = ((2.0 - 2_f64.powi(-23)) * 2_f64.powi(power)) as f32;

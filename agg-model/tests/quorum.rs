@@ -112,16 +112,17 @@ fn quorum_1_to_4_everybody_has_the_same_bits() {
 #[test]
 fn quorum_4_error_feedback_conserves_every_contribution() {
     let partial = Cell::new(0);
-    let strategy = (plan(), 1_usize..150, 1_usize..8, -100_i32..60, 1_i32..30);
+    let bits = prop_oneof![Just(32_u32), Just(16), Just(8)];
+    let strategy = (plan(), 1_usize..150, 1_usize..8, (-100_i32..60, 1_i32..30), bits);
     common::check(
         300,
         REGRESSIONS,
         strategy,
-        |(plan, elements, operations, low, span)| {
+        |(plan, elements, operations, (low, span), bits)| {
             let mut cluster = plan.cluster();
             cluster.run_all(plan.inputs(operations, |_, random| {
                 let values = random.floats(elements, low, low + span);
-                Values::Feedback(values, vec![0.0; elements])
+                Values::feedback(values, vec![0.0; elements], bits)
             }));
             cluster.check_quorum();
             cluster.check_conservation();

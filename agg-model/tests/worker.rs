@@ -145,7 +145,7 @@ fn wire_3_a_damaged_result_is_never_taken() {
     for offset in 0..HEADER {
         for flip in [1_u8, 0x80, 0xff] {
             let mut watch = THREE.watch(1, 1_000_000_000);
-            watch.start(Values::I32(Random::new(9).integers(16)), 0);
+            watch.start(Values::i32(Random::new(9).integers(16)), 0);
             watch.transmit(1).expect("its only chunk");
             let sent = watch.in_flight().next().expect("sent").clone();
             let right = watch.result_for(&sent).emit();
@@ -184,7 +184,7 @@ fn result_1_a_result_that_says_something_else_is_never_taken() {
     ];
     for (offset, flip) in named.into_iter().chain(more) {
         let mut watch = THREE.watch(1, 1_000_000_000);
-        watch.start(Values::I32(Random::new(9).integers(16)), 0);
+        watch.start(Values::i32(Random::new(9).integers(16)), 0);
         watch.transmit(1).expect("its only chunk");
         let sent = watch.in_flight().next().expect("sent").clone();
         let mut wrong = watch.result_for(&sent).emit();
@@ -205,7 +205,7 @@ fn reform_1_and_quorum_5_refusals_are_told_apart() {
         (8, true, false),
     ] {
         let mut watch = THREE.watch(1, 1_000_000_000);
-        watch.start(Values::I32(Random::new(9).integers(16)), 0);
+        watch.start(Values::i32(Random::new(9).integers(16)), 0);
         watch.transmit(1).expect("its only chunk");
         let sent = watch.in_flight().next().expect("sent").clone();
         let refusal = ModelPacket {

@@ -1,9 +1,12 @@
 //! What a rank is told at its start.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agg_control::{ClientTls, OnLost, Policy, Registration};
 use udp_io::FaultConfig;
+
+use crate::Transport;
 
 /// What a rank is told at its start. Every rank of a world must be given the same `world` and `size`.
 #[derive(Debug, Clone)]
@@ -35,7 +38,7 @@ pub struct Config {
     pub lanes: Option<u32>,
     /// Chunks in flight on each stream. `None`: what the buffers of host and ranks hold.
     pub window: Option<u32>,
-    /// Streams, each a socket here and a shard there. `None`: as many as the aggregator has shards.
+    /// Streams, each a port here and a shard there. `None`: as many as the aggregator has shards.
     pub streams: Option<u16>,
     /// When a sum is complete; every rank must ask for the same. A job under a quorum moves to no other aggregator.
     pub policy: Policy,
@@ -46,12 +49,14 @@ pub struct Config {
     pub weight: u16,
     /// Worlds that wait for memory are admitted in the order of this, highest first; every rank must ask for the same.
     pub priority: u8,
-    /// Receive buffer of each socket, in bytes; the kernel may grant less.
+    /// Receive buffer of each socket of the kernel, in bytes; it may grant less.
     pub receive_buffer: usize,
     /// Certificates, where the aggregator demands them.
     pub tls: Option<ClientTls>,
-    /// Faults to inject into this rank's packets, both ways. For tests and demonstrations.
+    /// Faults to inject into this rank's packets, both ways. For tests and demonstrations, with sockets of the kernel.
     pub faults: FaultConfig,
+    /// What carries packets. `None`: sockets of the kernel.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl Config {
@@ -78,6 +83,7 @@ impl Config {
             receive_buffer: 8 << 20,
             tls: None,
             faults: FaultConfig::default(),
+            transport: None,
         }
     }
 

@@ -17,8 +17,8 @@ use crate::dpdk::{
 };
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
 
-/// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
-const ORDINARY: u32 = 1518;
+/// The longest frame of an ordinary Ethernet, with a tag, which virtual devices say whatever they carry.
+const ORDINARY: u32 = 1522;
 
 /// The command of DPDK's telemetry that answers with counters.
 const COMMAND: &str = "/tributary/counters";
@@ -240,11 +240,7 @@ fn start_port(
     pools: &[Pool],
     links: &mut [Vec<Link>],
 ) -> Result<(Port, About), HostError> {
-    let queues = config
-        .shards
-        .min(info.max_queues)
-        .min(config.queues.unwrap_or(u16::MAX))
-        .max(1);
+    let queues = queues(config, &info);
     let ethernet = Framing::new(&local, config.vlan).ethernet();
     let mtu = mtu(config, &info, ethernet);
     let name = device.name().to_owned();
@@ -315,6 +311,18 @@ fn steer(port: &Port, name: &str, config: &HostConfig, local: SocketAddr, queues
     }
 }
 
+/// How many queues a port gets. A queue of net_memif that the peer does not have is taken for its first one: so it has one, unless
+/// the user says that the peers have more.
+fn queues(config: &HostConfig, info: &PortInfo) -> u16 {
+    let usual = if info.driver == "net_memif" {
+        1
+    } else {
+        config.shards
+    };
+    let wanted = config.queues.unwrap_or(usual);
+    wanted.min(config.shards).min(info.max_queues).max(1)
+}
+
 /// What the port carries, and an mbuf holds where a frame must be in one. A virtual device that says nothing may spread frames
 /// unasked: the user knows.
 fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
@@ -332,9 +340,8 @@ fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn packets_fit_the_port_and_the_mbufs() {
-        let info = |mtu| PortInfo {
+    fn info(mtu: u16) -> PortInfo {
+        PortInfo {
             driver: String::new(),
             mac: [0; 6],
             mtu,
@@ -343,7 +350,31 @@ mod tests {
             node: None,
             has_checksums: false,
             has_scatter: false,
+        }
+    }
+
+    #[test]
+    fn each_shard_has_a_queue_where_that_is_safe() {
+        let info = |driver: &str, max_queues| PortInfo {
+            driver: driver.to_owned(),
+            max_queues,
+            ..info(1500)
         };
+        let config = |queues| HostConfig {
+            shards: 4,
+            queues,
+            ..HostConfig::default()
+        };
+        assert_eq!(queues(&config(None), &info("net_ring", 16)), 4);
+        assert_eq!(queues(&config(None), &info("net_ring", 2)), 2);
+        assert_eq!(queues(&config(Some(3)), &info("net_ring", 16)), 3);
+        assert_eq!(queues(&config(Some(9)), &info("net_ring", 16)), 4);
+        assert_eq!(queues(&config(None), &info("net_memif", 255)), 1);
+        assert_eq!(queues(&config(Some(2)), &info("net_memif", 255)), 2);
+    }
+
+    #[test]
+    fn packets_fit_the_port_and_the_mbufs() {
         let config = |mtu| HostConfig {
             mtu,
             ..HostConfig::default()

@@ -70,7 +70,8 @@ fn contribution(number: u8, slot: u16, resend: bool) -> Vec<u8> {
         workers: 1,
         scale: Some(0),
         next: Some(0),
-        op: 1,
+        // A sum of i32.
+        op: 1 << 56 | 1000,
         op_seq: 0,
         rest: (0..LANES)
             .flat_map(|_| i32::from(number + 1).to_le_bytes())

@@ -77,7 +77,8 @@ fn packet(shard: u16, number: u8, slot: u16) -> ModelPacket {
         workers: 1,
         scale: Some(0),
         next: Some(0),
-        op: 1,
+        // A sum of i32.
+        op: 1 << 56 | 1000,
         op_seq: 0,
         rest: values(i32::from(shard) + 1),
     }

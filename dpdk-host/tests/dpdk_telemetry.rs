@@ -96,7 +96,11 @@ fn dpdk_telemetry_answers_with_the_counters_of_all_shards_or_of_one() {
     }
     for command in ["/tributary/counters", "/tributary/counters,0"] {
         let answer = ask(&socket, command);
-        for counter in ["\"frames_received\":", "\"frames_sent\":0", "\"dropped_bad_checksum\":0"] {
+        for counter in [
+            "\"frames_received\":",
+            "\"frames_sent\":0",
+            "\"dropped_bad_checksum\":0",
+        ] {
             assert!(
                 answer.contains(counter),
                 "{counter} is not in {command}: {answer}"

@@ -169,7 +169,7 @@ pub(crate) const DPDK: Need = Need {
 };
 
 /// The packages that need [`DPDK`].
-const OF_DPDK: [&str; 2] = ["dpdk-host", "dpdk-sys"];
+const OF_DPDK: [&str; 3] = ["dpdk-host", "dpdk-sys", "dpdk-worker"];
 
 /// The arguments by which cargo takes all packages that can be built here: DPDK is provided for, and where it cannot be had the
 /// step says what is left out.

@@ -1,7 +1,5 @@
 //! Whether what a member's user sees is right.
 
-use agg_core::OpKind;
-
 use super::{Member, Standing};
 use crate::scenario::Scenario;
 use crate::values::{Data, Step};

@@ -1,7 +1,7 @@
 //! A second writing of the slot rules, each of which can be broken.
 
 use agg_core::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
-use agg_core::{Epoch, Exponent, Job, MemberSet, OpKind, Operation, Policy, Round};
+use agg_core::{Epoch, Exponent, Job, MemberSet, Operation, Policy, Round};
 
 use super::AggregatorMutation as Broken;
 use crate::node::Held;

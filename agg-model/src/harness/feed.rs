@@ -5,7 +5,8 @@ use agg_core::worker::{Boundary, Membership};
 
 use crate::checksum::seal;
 use crate::harness::random::Random;
-use crate::harness::{Values, Watch};
+use crate::harness::{Data, Values, Watch};
+use crate::kind::{ElementKind, ModelKind};
 use crate::packet::{HEADER, ModelPacket, REFUSAL, WANT, members};
 use crate::{ModelJob, ModelMember, ModelQuorum};
 
@@ -186,21 +187,33 @@ impl Feed {
             return;
         }
         let elements = usize::from(elements) % 1_000 + 1;
-        self.watch.start(
-            match kind % 4 {
-                0 => Values::I32(self.random.integers(elements)),
-                1 => Values::F32(self.random.floats(elements, -60, 60)),
-                2 => {
-                    let mut values = self.random.floats(elements, -60, 60);
-                    if self.random.permille(200) {
-                        values[self.random.below(elements as u64) as usize] = f32::NAN;
-                    }
-                    Values::Feedback(values, vec![9.0; elements])
+        let kinds = ModelKind::all();
+        // A quarter each of sums with feedback and of what trains a model, the rest of everything there is.
+        let values = match kind {
+            0..64 => {
+                let mut values = self.random.floats(elements, -60, 60);
+                if self.random.permille(200) {
+                    values[self.random.below(elements as u64) as usize] = f32::NAN;
                 }
-                _ => Values::Barrier,
+                let narrowest = if self.workers > 32 { 2 } else { 3 };
+                let bits = [32, 16, 8][usize::from(kind) % narrowest];
+                Values::feedback(values, vec![9.0; elements], bits)
+            }
+            64..128 => Values::f32(self.random.floats(elements, -60, 60)),
+            _ => match kinds[usize::from(kind) % kinds.len()] {
+                ModelKind::Barrier => Values::BARRIER,
+                kind if self.workers > kind.most_workers() => return,
+                kind @ ModelKind::Reduce {
+                    element: ElementKind::I32,
+                    ..
+                } => Values {
+                    kind,
+                    data: Data::I32(self.random.integers(elements)),
+                },
+                kind => Values::floats_of(kind, self.random.floats(elements, -60, 60)),
             },
-            self.now,
-        );
+        };
+        self.watch.start(values, self.now);
     }
 
     fn rejoin(&mut self, member: u8, fewer: u8, epoch: u8, lost: Option<Lost>) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::checksum::seal;
 use crate::harness::random::Random;
 use crate::harness::step::{Contribution, Down, Oddity, Says};
+use crate::kind::{ElementKind, ModelKind, Op};
 use crate::packet::{DATA, HEADER, ModelPacket, REFUSAL, WANT, members, to_bytes};
 use crate::{ModelJob, Source};
 
@@ -22,10 +23,21 @@ pub struct Sender<'a> {
 
 impl Sender<'_> {
     /// What members must agree on follows from the round, so that they do: every third round is header-only, every
-    /// fourth one of an operation that waits for all.
+    /// fourth one of an operation that waits for all under a quorum, too: a sum, minimum or maximum.
     fn packet(&self) -> ModelPacket {
         let round = self.round;
-        let kind = if round % 4 == 2 { 1 } else { 2 };
+        let reduce = |op, element, bits| ModelKind::Reduce { op, element, bits };
+        let kind = match round % 24 {
+            2 => ModelKind::SUM_I32,
+            6 => reduce(Op::Min, ElementKind::I32, 32),
+            10 => reduce(Op::Max, ElementKind::I32, 32),
+            14 => reduce(Op::Min, ElementKind::F16, 32),
+            18 => reduce(Op::Max, ElementKind::F32, 32),
+            22 => ModelKind::Barrier,
+            1 => reduce(Op::Avg, ElementKind::Bf16, 8),
+            3 => reduce(Op::Sum, ElementKind::F32, 16),
+            _ => ModelKind::SUM_F32,
+        };
         ModelPacket {
             kind: DATA,
             up: false,
@@ -42,7 +54,7 @@ impl Sender<'_> {
             workers: 0,
             scale: Some((round % 5) as i16),
             next: None,
-            op: kind << 56 | 1000,
+            op: kind.tag(1000),
             op_seq: 7,
             rest: Vec::new(),
         }
@@ -154,6 +166,7 @@ fn finish(
             Oddity::Port(port) => source.1 = port,
             Oddity::Epoch(by) => packet.epoch = epoch.wrapping_add_signed(i32::from(by)),
             Oddity::Op(op) => packet.op ^= u64::from(op),
+            Oddity::OpKind(kind) => packet.op ^= u64::from(kind) << 56,
             Oddity::OpSeq(op_seq) => packet.op_seq ^= u32::from(op_seq),
             Oddity::Scale(scale) => packet.scale = (scale != i16::MIN).then_some(scale),
             Oddity::Next(next) => packet.next = (next != i16::MIN).then_some(next),

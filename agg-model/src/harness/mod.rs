@@ -22,5 +22,5 @@ pub use feed::{Feed, Guest, Meal};
 pub use lockstep::Lockstep;
 pub use script::{JobSetup, Kind, Script, Setup, Subject};
 pub use step::{Oddity, Step};
-pub use tensor::Values;
+pub use tensor::{Data, Values};
 pub use watch::Watch;

@@ -145,6 +145,8 @@ pub enum Oddity {
     Epoch(i8),
     /// Another operation.
     Op(u8),
+    /// Another kind of operation, which may be none.
+    OpKind(u8),
     /// Another number of the operation.
     OpSeq(u8),
     /// Another scale.

@@ -65,6 +65,7 @@ fn oddity() -> impl Strategy<Value = Oddity> {
         1 => any::<u16>().prop_map(Oddity::Port),
         2 => (-2_i8..3).prop_map(Oddity::Epoch),
         1 => any::<u8>().prop_map(Oddity::Op),
+        1 => any::<u8>().prop_map(Oddity::OpKind),
         1 => any::<u8>().prop_map(Oddity::OpSeq),
         1 => any::<i16>().prop_map(Oddity::Scale),
         2 => prop_oneof![Just(i16::MIN), any::<i16>()].prop_map(Oddity::Next),

@@ -1,7 +1,9 @@
 //! Operations and networks of tests with whole clusters.
 
+use agg_model::ModelKind;
 use agg_model::harness::random::Random;
-use agg_model::harness::{Values, Weather};
+use agg_model::harness::{Data, Values, Weather};
+use agg_model::kind::ElementKind;
 use proptest::prelude::*;
 
 /// One operation.
@@ -12,23 +14,45 @@ pub enum Op {
     F32(usize, i32, i32),
     /// As F32, with values that are not finite.
     NonFinite(usize),
+    /// Another kind, by its number among all, of so many elements.
+    Kind(usize, usize),
     Barrier,
 }
 
 impl Op {
     pub fn input(self, random: &mut Random) -> Values {
         match self {
-            Self::I32(elements) => Values::I32(random.integers(elements)),
-            Self::F32(elements, lowest, highest) => Values::F32(random.floats(elements, lowest, highest)),
+            Self::I32(elements) => Values::i32(random.integers(elements)),
+            Self::F32(elements, lowest, highest) => Values::f32(random.floats(elements, lowest, highest)),
             Self::NonFinite(elements) => {
                 let mut values = random.floats(elements, -10, 10);
                 if random.permille(700) {
                     let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][random.below(3) as usize];
                     values[random.below(elements as u64) as usize] = odd;
                 }
-                Values::F32(values)
+                Values::f32(values)
             }
-            Self::Barrier => Values::Barrier,
+            Self::Kind(number, elements) => {
+                let kinds = ModelKind::all();
+                match kinds[number % kinds.len()] {
+                    ModelKind::Barrier => Values::BARRIER,
+                    kind @ ModelKind::Reduce {
+                        element: ElementKind::I32,
+                        ..
+                    } => Values {
+                        kind,
+                        data: Data::I32(random.integers(elements)),
+                    },
+                    kind => {
+                        let mut values = random.floats(elements, -20, 17);
+                        if random.permille(200) {
+                            values[random.below(elements as u64) as usize] = f32::NAN;
+                        }
+                        Values::floats_of(kind, values)
+                    }
+                }
+            }
+            Self::Barrier => Values::BARRIER,
         }
     }
 }
@@ -38,6 +62,7 @@ pub fn op(most: usize) -> impl Strategy<Value = Op> {
         3 => (1..most).prop_map(Op::I32),
         4 => (1..most, -149_i32..127, 1_i32..60).prop_map(|(n, low, span)| Op::F32(n, low, (low + span).min(127))),
         1 => (1..most).prop_map(Op::NonFinite),
+        4 => (any::<usize>(), 1..most).prop_map(|(number, n)| Op::Kind(number, n)),
         1 => Just(Op::Barrier),
     ]
 }

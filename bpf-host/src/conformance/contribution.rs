@@ -17,7 +17,7 @@ pub(super) fn contribution(key: u64, flags: Flags, lanes: usize) -> Vec<u8> {
         workers: 1,
         scale: Exponent(0),
         next: Exponent(0),
-        op: 1,
+        op: 1 << 56 | 1000,
         op_seq: 0,
     };
     let mut packet = header.emit().to_vec();

@@ -65,6 +65,8 @@ const char *shim_strerror(int code);
 
 int shim_eal_init(int argc, char **argv, char **log);
 void shim_log_free(char *log);
+int shim_thread_register(void);
+void shim_thread_unregister(void);
 
 void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error);
 unsigned int shim_pool_available(const void *pool);
@@ -89,6 +91,7 @@ int shim_port_next(uint16_t from);
 int shim_port_name(uint16_t port, char *name, size_t room);
 int shim_port_info(uint16_t port, struct shim_port_info *info);
 int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings);
+int shim_port_restart(uint16_t port);
 int shim_port_close(uint16_t port);
 int shim_port_stats(uint16_t port, struct shim_port_stats *stats);
 uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
@@ -110,6 +113,9 @@ int shim_lcore_node(unsigned int lcore);
 int shim_launch(unsigned int lcore, int (*work)(void *), void *argument);
 int shim_wait(unsigned int lcore);
 
+int shim_gate_start(void);
+void shim_gate_enter(void);
+void shim_gate_leave(void);
 struct shim_counter {
 	char name[64];
 	uint64_t value;

@@ -116,6 +116,10 @@ unsafe extern "C" {
     pub fn shim_eal_init(argc: c_int, argv: *mut *mut c_char, log: *mut *mut c_char) -> c_int;
     /// Frees a log.
     pub fn shim_log_free(log: *mut c_char);
+    /// Makes the calling thread one that pools know.
+    pub fn shim_thread_register() -> c_int;
+    /// Undoes that.
+    pub fn shim_thread_unregister();
 
     /// A pool of so many mbufs, each with room for so many bytes; null, with the reason, where it cannot be had.
     pub fn shim_pool_create(
@@ -165,6 +169,8 @@ unsafe extern "C" {
     pub fn shim_port_info(port: u16, info: *mut PortInfo) -> c_int;
     /// Configures and starts a port. `rings` are then the frames that its queues hold, receiving and sending.
     pub fn shim_port_start(port: u16, config: *const PortConfig, rings: *mut u16) -> c_int;
+    /// Stops a port and starts it again.
+    pub fn shim_port_restart(port: u16) -> c_int;
     /// Stops a port for good.
     pub fn shim_port_close(port: u16) -> c_int;
     /// What a port has counted.
@@ -212,6 +218,12 @@ unsafe extern "C" {
     /// Waits until a core has done its work; returns what that returned.
     pub fn shim_wait(lcore: c_uint) -> c_int;
 
+    /// From now on EAL's interrupt thread does nothing while somebody is inside the gate. Once in a process.
+    pub fn shim_gate_start() -> c_int;
+    /// Enters the gate; not twice by the same thread.
+    pub fn shim_gate_enter();
+    /// Leaves it, in the thread that has entered.
+    pub fn shim_gate_leave();
     /// Adds a command to DPDK's telemetry; its answer is what `count` writes.
     pub fn shim_telemetry(command: *const c_char, help: *const c_char, count: Count) -> c_int;
 }

@@ -70,7 +70,7 @@ impl Cluster {
         let operations = self.parts[ranks[0]].ends.len();
         for operation in 0..operations {
             let inputs = self.participants(operation);
-            let sum = Values::sum(&inputs, self.site.lanes).bits();
+            let sum = Values::result(&inputs, self.site.lanes).bits();
             for rank in &ranks {
                 let end = &self.parts[*rank].ends[operation];
                 if self.was_lost(operation) {

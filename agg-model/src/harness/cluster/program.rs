@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use agg_core::Failure;
 
 use super::{Cluster, End, Event};
-use crate::harness::Values;
+use crate::harness::{Data, Values};
 
 /// What one worker does.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl Cluster {
             return;
         };
         part.given.push(input.clone());
-        if let Values::Feedback(values, _) = &mut input {
+        if let Data::Feedback(values, _) = &mut input.data {
             part.residual.resize(values.len(), 0.0);
             for (value, residual) in values.iter_mut().zip(&part.residual) {
                 *value += residual;
@@ -104,7 +104,9 @@ impl Cluster {
             None if worker.was_abandoned() => End::Abandoned,
             None => End::Reduced(worker.values().clone()),
         };
-        if let End::Reduced(Values::Feedback(_, residual)) = &end {
+        if let End::Reduced(values) = &end
+            && let Data::Feedback(_, residual) = &values.data
+        {
             part.residual.clone_from(residual);
         }
         part.ends.push(end);

@@ -21,9 +21,9 @@ impl Cluster {
         let enough = self.ranks().len().min(usize::from(quorum.members));
         let mut first_chunk = self.site.first_chunk;
         for operation in 0..self.longest() {
-            let bits = match self.input(operation) {
-                Values::F32(_) | Values::Feedback(..) => self.sum_of_some(operation, first_chunk, enough),
-                _ => self.sum_of_all(operation),
+            let bits = match self.input(operation).kind.is_scaled() {
+                true => self.sum_of_some(operation, first_chunk, enough),
+                false => self.sum_of_all(operation),
             };
             for rank in self.ranks() {
                 let end = self.parts[rank].ends[operation].bits();
@@ -57,18 +57,14 @@ impl Cluster {
 
     /// R-OP-2: the chunks of an operation without values in front, and all others.
     fn chunks_of(&self, operation: usize) -> (u64, u64) {
-        let input = self.input(operation);
-        let blocks = input.operation().elements.div_ceil(self.site.lanes as u64);
-        match input.floats() {
-            Some(_) => (blocks.min(u64::from(self.site.window)), blocks),
-            None => (0, blocks),
-        }
+        let window = u64::from(self.site.window);
+        self.input(operation).chunks(self.site.lanes, window)
     }
 
     fn sum_of_all(&self, operation: usize) -> Vec<u32> {
         let begun = self.parts.iter().filter_map(|part| part.begun.get(operation));
         let inputs: Vec<Values> = begun.cloned().collect();
-        Values::sum(&inputs, self.site.lanes).bits()
+        Values::result(&inputs, self.site.lanes).bits()
     }
 
     /// The result of a chunk, and who is in it.
@@ -83,15 +79,11 @@ impl Cluster {
     }
 
     /// A block of what a rank began to reduce.
-    fn block(&self, operation: usize, rank: usize, index: u64) -> &[f32] {
-        let values = self.parts[rank].begun[operation].floats().expect("a sum of f32");
-        values
-            .chunks(self.site.lanes)
-            .nth(index as usize)
-            .unwrap_or_default()
+    fn block(&self, operation: usize, rank: usize, index: u64) -> Vec<f32> {
+        self.parts[rank].begun[operation].block(index, self.site.lanes)
     }
 
-    /// The bits of a sum of f32, derived from whom its results name.
+    /// The bits of a scaled operation, derived from whom its results name.
     fn sum_of_some(&self, operation: usize, first_chunk: u64, enough: usize) -> Vec<u32> {
         let (headers, blocks) = self.chunks_of(operation);
         let workers = self.workers.len() as u32;
@@ -104,7 +96,7 @@ impl Cluster {
             );
             assert_eq!(result.workers as usize, summed.len());
             if index < blocks {
-                let needs = |rank: &usize| ModelSum::exponent(self.block(operation, *rank, index));
+                let needs = |rank: &usize| ModelSum::exponent(&self.block(operation, *rank, index));
                 let next = summed.iter().filter_map(needs).max();
                 assert_eq!(result.next, next, "R-NUM-3: operation {operation}, chunk {index}");
             }
@@ -113,25 +105,23 @@ impl Cluster {
             };
             assert_eq!(result.scale, self.result(first_chunk + block).0.next, "R-NUM-3");
             let parts = summed.iter().map(|rank| self.block(operation, *rank, block));
-            let parts: Vec<&[f32]> = parts.collect();
+            let parts: Vec<Vec<f32>> = parts.collect();
             let finite = parts.iter().all(|part| part.iter().all(|x| x.is_finite()));
             assert_eq!(result.nonfinite, !finite, "R-NUM-6");
-            let sums = result.values(self.site.lanes).expect("a chunk");
+            let input = self.input(operation);
+            let scale = input.scale(result.scale, workers);
+            let lanes = result.values(self.site.lanes).expect("a chunk");
+            let sums = ModelSum::unpack(&lanes, input.kind.bits());
+            let mut floats = Vec::new();
             for (at, sum) in sums.iter().enumerate().take(parts[0].len()) {
-                let quantized = parts
-                    .iter()
-                    .map(|part| ModelSum::quantize(part[at], result.scale, workers));
+                let quantized = parts.iter().map(|part| scale.quantize(part[at]));
                 assert_eq!(quantized.sum::<i32>(), *sum, "each of {summed:?} just once");
-                let float = match finite {
-                    true => ModelSum::estimate(
-                        ModelSum::dequantize(*sum, result.scale, workers),
-                        result.workers,
-                        workers,
-                    ),
+                floats.push(match finite {
+                    true => ModelSum::result(input.kind, *sum, scale, result.workers),
                     false => f32::NAN,
-                };
-                bits.push(float.to_bits());
+                });
             }
+            bits.extend(Values::floats_of(input.kind, floats).bits());
         }
         bits
     }
@@ -159,10 +149,12 @@ impl Cluster {
         for operation in 0..self.longest() {
             let (headers, blocks) = self.chunks_of(operation);
             for (at, balance) in balance.iter_mut().enumerate() {
-                let (block, lane) = (at / self.site.lanes, at % self.site.lanes);
-                let (result, _) = self.result(first_chunk + headers + block as u64);
-                let sum = result.values(self.site.lanes).expect("a chunk")[lane];
-                *balance -= ModelSum::exact(sum, result.scale, workers);
+                let input = self.input(operation);
+                let elements = input.kind.elements_of(self.site.lanes);
+                let (result, _) = self.result(first_chunk + headers + (at / elements) as u64);
+                let lanes = result.values(self.site.lanes).expect("a chunk");
+                let sum = ModelSum::unpack(&lanes, input.kind.bits())[at % elements];
+                *balance -= input.scale(result.scale, workers).exact(sum);
             }
             first_chunk += headers + blocks;
         }

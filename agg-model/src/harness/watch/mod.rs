@@ -78,8 +78,8 @@ impl Watch {
             job: job.clone(),
             place,
             epoch: place.epoch.0,
-            values: Values::Barrier,
-            expected: Values::Barrier,
+            values: Values::BARRIER,
+            expected: Values::BARRIER,
             current: None,
             operations: 0,
             next_chunk: first_chunk,
@@ -189,7 +189,7 @@ impl Watch {
     /// R-NUM-3: the exponent of a chunk that may be sent; it came with the result of the chunk L before.
     fn scale_of(&self, index: u64) -> Option<i16> {
         let current = self.current.as_ref()?;
-        let scaled = current.is_f32() && index >= current.headers;
+        let scaled = current.input.kind.is_scaled() && index >= current.headers;
         scaled.then(|| self.exponents[&(index - current.headers)])?
     }
 

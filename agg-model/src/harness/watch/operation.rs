@@ -27,12 +27,7 @@ impl Current {
         window: u64,
         workers: u32,
     ) -> Self {
-        let blocks = input.operation().elements.div_ceil(lanes as u64);
-        let (headers, data) = match input {
-            Values::I32(_) => (0, blocks),
-            Values::F32(_) | Values::Feedback(..) => (blocks.min(window), blocks),
-            Values::Barrier => (1, 0),
-        };
+        let (headers, data) = input.chunks(lanes, window);
         Self {
             input,
             op_seq,
@@ -51,10 +46,6 @@ impl Current {
         })
     }
 
-    pub(super) fn is_f32(&self) -> bool {
-        self.input.floats().is_some()
-    }
-
     pub(super) fn total(&self) -> u64 {
         self.headers + self.data
     }
@@ -62,7 +53,7 @@ impl Current {
     /// R-OP-3: the chunks that chunk `index` waits for.
     pub(super) fn waits_for(&self, index: u64, window: u64) -> Vec<u64> {
         let mut earlier = vec![index.checked_sub(window)];
-        if self.is_f32() {
+        if self.input.kind.is_scaled() {
             earlier.push(index.checked_sub(self.headers));
         }
         earlier.into_iter().flatten().collect()

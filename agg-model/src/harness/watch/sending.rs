@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::Watch;
 use crate::ModelSum;
-use crate::harness::Values;
 use crate::packet::{DATA, ModelPacket, to_bytes};
 
 impl Watch {
@@ -39,39 +38,19 @@ impl Watch {
                 "chunk {index} is sent before the result of {earlier}"
             );
         }
-        let workers = current.workers;
+        let (input, lanes) = (&current.input, self.job.lanes);
         let header_only = index < current.headers;
-        let floats = current.input.floats().unwrap_or_default();
-        let block = |index: u64| {
-            floats
-                .chunks(self.job.lanes)
-                .nth(index as usize)
-                .unwrap_or_default()
+        let scale = match header_only {
+            true => None,
+            false => self.scale_of(index),
         };
-        let (scale, values, nonfinite) = match &current.input {
-            _ if header_only => (None, Vec::new(), false),
-            Values::I32(values) => (
-                None,
-                values
-                    .chunks(self.job.lanes)
-                    .nth(index as usize)
-                    .unwrap()
-                    .to_vec(),
-                false,
-            ),
-            Values::F32(_) | Values::Feedback(..) => {
-                let scale = self.scale_of(index);
-                let block = block(index - current.headers);
-                let values = block
-                    .iter()
-                    .map(|x| ModelSum::quantize(*x, scale, workers))
-                    .collect();
-                (scale, values, block.iter().any(|x| !x.is_finite()))
-            }
-            Values::Barrier => panic!("a barrier has no values"),
-        };
-        let mut padded = values;
-        padded.resize(if header_only { 0 } else { self.job.lanes }, 0);
+        let mut values = Vec::new();
+        let mut nonfinite = false;
+        if let Some(block) = index.checked_sub(current.headers) {
+            let floats = input.block(block, lanes);
+            nonfinite = input.kind.is_scaled() && floats.iter().any(|x| !x.is_finite());
+            values = input.lanes_of(block, lanes, input.scale(scale, current.workers));
+        }
         let as_specified = ModelPacket {
             kind: DATA,
             up: true,
@@ -87,14 +66,14 @@ impl Watch {
             set: BTreeSet::from([self.place.member]),
             workers: 1,
             scale,
-            next: if index < current.data {
-                ModelSum::exponent(block(index))
+            next: if input.kind.is_scaled() && index < current.data {
+                ModelSum::exponent(&input.block(index, lanes))
             } else {
                 None
             },
-            op: current.input.op(),
+            op: input.op(),
             op_seq: current.op_seq,
-            rest: to_bytes(&padded),
+            rest: to_bytes(&values),
         };
         assert_eq!(
             packet, &as_specified,

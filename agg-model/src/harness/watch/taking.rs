@@ -1,8 +1,6 @@
 //! What a worker must take of what it receives, and what that does to it.
 
 use super::Watch;
-use crate::ModelSum;
-use crate::harness::Values;
 use crate::packet::{DATA, ModelPacket, REFUSAL, WANT};
 
 impl Watch {
@@ -38,29 +36,9 @@ impl Watch {
         let held = self.job.quorum.is_none() || packet.set.contains(&self.place.member);
         self.late += u64::from(!held);
         let sums = packet.values(self.job.lanes).expect("checked before");
-        let (start, workers) = (block as usize * self.job.lanes, current.workers);
-        let float = |sum: i32| match packet.nonfinite {
-            true => f32::NAN,
-            false => {
-                let sum = ModelSum::dequantize(sum, packet.scale, workers);
-                ModelSum::estimate(sum, packet.workers, workers)
-            }
-        };
-        let elements = self.expected.operation().elements as usize;
-        for (at, sum) in (start..elements).zip(sums) {
-            match &mut self.expected {
-                Values::I32(values) => values[at] = sum,
-                Values::F32(values) => values[at] = float(sum),
-                Values::Feedback(values, residual) => {
-                    residual[at] = match packet.nonfinite {
-                        true => 0.0,
-                        false => ModelSum::residual(values[at], packet.scale, workers, held),
-                    };
-                    values[at] = float(sum);
-                }
-                Values::Barrier => {}
-            }
-        }
+        let scale = self.expected.scale(packet.scale, current.workers);
+        let whom = (packet.workers, held);
+        self.expected.take(block, &sums, scale, packet.nonfinite, whom);
     }
 
     /// R-EPOCH-3: up, by a Want or a refusal of an old epoch.

@@ -4,7 +4,7 @@ use super::{BARRIER, EPOCH, SUM_F32, SUM_I32, contribution, resent, workers};
 use crate::harness::random::Random;
 use crate::packet::to_bytes;
 use crate::vectors::{Player, Trace};
-use crate::{ModelPacket, ModelSum};
+use crate::{ModelPacket, ModelScale, ModelSum};
 
 /// Three chunks in a window of two; the last is not full.
 pub fn integers() -> Trace {
@@ -101,7 +101,12 @@ pub fn floats() -> Trace {
         };
         let scale = (0..2).filter_map(|member| exponent(member, index)).max();
         let values = block(usize::from(member), index).unwrap_or_default();
-        let mut values: Vec<i32> = values.iter().map(|x| ModelSum::quantize(*x, scale, 2)).collect();
+        let how = ModelScale {
+            exponent: scale,
+            workers: 2,
+            bits: 32,
+        };
+        let mut values: Vec<i32> = values.iter().map(|x| how.quantize(*x)).collect();
         values.resize(16, 0);
         ModelPacket {
             scale,
