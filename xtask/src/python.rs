@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::needs::path_behind;
-use crate::step::Step;
+use crate::step::{Step, forget_xtask};
 
 /// Kept from run to run.
 const ENVIRONMENT: &str = "target/python/venv";
@@ -119,6 +119,8 @@ fn tool(name: &str, arguments: &[&str]) -> Command {
         .join("bin");
     let mut command = Command::new(folder.join(name));
     command.args(arguments);
+    // One of them calls cargo.
+    forget_xtask(&mut command);
     command
         .env("PATH", path_behind(&folder))
         .env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
