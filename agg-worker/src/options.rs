@@ -38,6 +38,14 @@ impl ReduceOptions {
         Self { width, ..self }
     }
 
+    /// Whether elements of this type have such an operation, in a job of so many ranks.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], which says what there is.
+    pub fn check(self, element: ElementType, ranks: u32) -> Result<(), Error> {
+        self.kind(element, ranks).map(|_| ())
+    }
+
     /// The kind of operation for elements of this type in a job of so many ranks.
     pub(crate) fn kind(self, element: ElementType, ranks: u32) -> Result<OpKind, Error> {
         let Self { op, width } = self;

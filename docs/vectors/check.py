@@ -14,7 +14,7 @@ FIELDS = "magic version kind flags member slot key epoch round set workers scale
 DATA, WANT, REFUSAL = 1, 2, 3
 UP, RESULT, RESEND, NONFINITE, HEADER_ONLY = 1, 2, 4, 8, 16
 FROM_AGGREGATOR = 255
-SUM_F32 = 2
+SUM, AVG, MIN, MAX = range(4)  # R-OP-6: operations, in bits 4-5 of a kind
 PAUSE = 1_000_000  # R-SLOT-4, R-LEAF-2
 
 
@@ -99,6 +99,26 @@ def wrap(value):
     return (value + 2**31) % 2**32 - 2**31
 
 
+def kind(p):
+    """R-OP-6: (operation, whether it is scaled), or None where the number is no kind."""
+    number = p["op"] >> 56
+    plain = {1: (SUM, False), 2: (SUM, True), 3: (None, False)}
+    if number & 0xC0 != 0x80:
+        return plain.get(number)
+    operation, element, width = number >> 4 & 3, number >> 2 & 3, number & 3
+    if operation in (MIN, MAX):
+        return (operation, False) if width == 0 else None
+    f32, integers = element == 1, element == 0
+    exists = not integers and width < 3 and (operation, f32, width) != (SUM, True, 0)
+    return (operation, True) if exists else None
+
+
+def combined(p, a, b):
+    """R-SLOT-3: the values of an operation, combined lane by lane."""
+    merge = {MIN: min, MAX: max}.get(kind(p)[0], lambda x, y: wrap(x + y))
+    return [merge(x, y) for x, y in zip(a, b)]
+
+
 def is_after(a, b):
     """R-CHUNK-4."""
     return 0 < (a - b) % 2**32 < 2**31
@@ -136,7 +156,7 @@ class Aggregator:
         elif "stored" in event:  # R-SPILL-2: the sum of just these is here, or was given to the store whole
             g = self.generations[int(event["stored"], 16), event["slot"], event["round"] % 2]
             expect(not g["stored"] and g["p"]["round"] == event["round"] and g["p"]["set"] == int(event["set"], 16), "stored: what is put")
-            g.update(stored=g["p"]["set"], kept=g["values"], values=[0] * len(g["values"]), near=False)
+            g.update(stored=g["p"]["set"], kept=g["values"], values=None, near=False)
         elif "recalled" in event:
             self.expect_all(event, *self.recalled(event))
         elif "store_lost" in event:
@@ -150,7 +170,8 @@ class Aggregator:
         g = self.generations[int(event["recalled"], 16), event["slot"], event["round"] % 2]
         if g["p"]["round"] != event["round"] or not g["stored"] or g["stored"] != int(event["set"], 16):
             return "recalled", ("duplicates", "quiet", None)
-        g.update(values=[wrap(a + b) for a, b in zip(g["values"], g["kept"])], stored=0, near=True)
+        here = g["kept"] if g["values"] is None else combined(g["p"], g["values"], g["kept"])
+        g.update(values=here, stored=0, near=True)
         if g["state"] == "recalling":
             g["state"] = "open"
         return "recalled", self.settle(g, job, "contributions_merged", event["now"])
@@ -202,7 +223,7 @@ class Aggregator:
                 return *self.turn_away(p, g, newer, place, job, now), None
             passes = not frame
             if g and not newer:
-                g["values"] = [0] * job["lanes"]
+                g["values"] = None  # what it holds is in the store
         answer = self.merge(p, values, job, now)
         g = self.generations.get(place)
         if g:
@@ -259,6 +280,8 @@ class Aggregator:
             return "dropped_forbidden_set", "quiet", None
         if p["slot"] >= job["window"]:
             return "dropped_bad_slot", "quiet", None
+        if kind(p) is None:
+            return "dropped_unknown_operation", "quiet", None
         values = self.values(p, payload[56:], job)
         if values is None:  # R-VALID-9
             return "dropped_bad_length", "quiet", None
@@ -284,6 +307,8 @@ class Aggregator:
             return "refused_job_aborted", "quiet", None
         if p["slot"] >= job["window"]:
             return "dropped_bad_slot", "quiet", None
+        if kind(p) is None:
+            return "dropped_unknown_operation", "quiet", None
         values = self.values(p, rest, job)
         if values is None if p["kind"] == DATA else rest:
             return "dropped_bad_length", "quiet", None
@@ -356,7 +381,7 @@ class Aggregator:
             g.update(p=p, values=values, stored=0)
             return self.settle(g, job, "contributions_merged", now)
         if p["set"] & held["set"] == 0:
-            g["values"] = [wrap(a + b) for a, b in zip(g["values"], values)]
+            g["values"] = values if g["values"] is None else combined(p, g["values"], values)
             sums = {"set": held["set"] | p["set"], "workers": (held["workers"] + p["workers"]) % 2**32}
             flags = held["flags"] | p["flags"] & NONFINITE
             g["p"] = {**held, **sums, "flags": flags, "next": max(held["next"], p["next"])}
@@ -400,7 +425,7 @@ class Aggregator:
 
     def is_due(self, g, job, now):
         missing = job["expected"] & ~g["p"]["set"]
-        if not missing or not job["quorum"] or g["p"]["op"] >> 56 != SUM_F32:
+        if not missing or not job["quorum"] or not kind(g["p"])[1]:
             return not missing
         enough = min(job["quorum"]["members"], job["expected"].bit_count())  # R-QUORUM-1
         waited = now - g["since"] >= job["quorum"]["grace"]

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use agg_core::Aggregator;
 use agg_core::slot::Head;
 use agg_model::harness::lockstep::config;
+use agg_model::harness::random::Random;
 use agg_model::packet::{DATA, ModelPacket};
 use agg_model::vectors::text::Word;
 use agg_model::vectors::{JobLine, MemberLine, frame};
@@ -251,6 +252,9 @@ fn frames_of_all_kinds_are_summed_answered_and_dropped() {
         what_comes_in_several_mbufs_is_summed(&eal, &format!("parts{lanes}"), lanes, each);
     }
     what_is_too_long_or_has_no_mbuf_is_dropped(&eal);
+    for (number, dress) in DRESSES.into_iter().enumerate() {
+        whatever_comes_is_survived(&eal, &format!("garbage{number}"), dress);
+    }
 }
 
 fn members_are_found_and_get_results(eal: &Eal, name: &str, dress: Dress) {
@@ -464,4 +468,68 @@ fn what_is_too_long_or_has_no_mbuf_is_dropped(eal: &Eal) {
     let mbuf = scene.mbuf(&frame, 100);
     assert_eq!(scene.ask_in(mbuf), NOTHING);
     assert_eq!(scene.ask(&scene.contribution(1, 0)), scene.results(0));
+}
+
+/// Frames of all kinds with some bytes changed, cut off, or in parts: none does harm, no mbuf is lost, and then sums are right.
+fn whatever_comes_is_survived(eal: &Eal, name: &str, dress: Dress) {
+    const SEED: u64 = 0x7261_6d65;
+    const FRAMES: u64 = 20_000;
+    let mut scene = Scene::new(eal, name, dress, 16);
+    scene.turn(0);
+    let mut random = Random::new(SEED);
+    let (here, there) = (*HERE.ip(), *member(0).ip());
+    let kinds = [
+        scene.contribution(0, 1),
+        dress.ping(there, here, false),
+        dress.question(there, here),
+        dress.reply(there, here),
+    ];
+    for _ in 0..FRAMES {
+        let mut frame = kinds[random.below(kinds.len() as u64) as usize].clone();
+        for _ in 0..random.below(4) {
+            let at = random.below(frame.len() as u64) as usize;
+            frame[at] = random.bits() as u8;
+        }
+        if random.permille(200) {
+            frame.truncate(1 + random.below(frame.len() as u64) as usize);
+        }
+        let each = if random.permille(100) {
+            1 + random.below(60) as usize
+        } else {
+            2048
+        };
+        let mut mbuf = scene.mbuf(&frame, each.max(frame.len().div_ceil(8)));
+        let flag = |random: &mut Random| random.permille(50);
+        mbuf.set_arrival(Arrival {
+            vlan: flag(&mut random).then(|| random.bits() as u16),
+            has_bad_ip: flag(&mut random),
+            has_bad_udp: flag(&mut random),
+        });
+        scene.ask_in(mbuf);
+    }
+    assert_eq!(scene.received.available(), MBUFS, "seed {SEED:#x}");
+    assert_eq!(scene.count(FrameCounter::Received), FRAMES);
+    for counter in [
+        FrameCounter::ArpAnswered,
+        FrameCounter::EchoAnswered,
+        FrameCounter::Foreign,
+        FrameCounter::OtherVlan,
+        FrameCounter::BadChecksum,
+        FrameCounter::Gathered,
+    ] {
+        assert!(
+            scene.count(counter) > 0,
+            "{dress:?}, seed {SEED:#x}: no {counter:?}"
+        );
+    }
+    scene.introduce();
+    for number in 0..MEMBERS {
+        let came = scene.ask(&scene.contribution(number, 2));
+        let expected = if number + 1 == MEMBERS {
+            scene.results(2)
+        } else {
+            Vec::new()
+        };
+        assert_eq!(came, expected, "{dress:?}, seed {SEED:#x}");
+    }
 }

@@ -290,7 +290,7 @@ fn a_rank_that_is_killed_is_named_by_the_other() {
 /// Its ports have other Ethernet addresses then, and net_memif has to be told to look for it.
 #[test]
 fn sums_go_on_at_an_aggregator_that_is_killed_and_started_again() {
-    const SUMS: u32 = 150;
+    const SUMS: u32 = 40;
     let kernel = through_the_kernel(352, SUMS, "f32");
     let mut cluster = Cluster::start(Wiring::new("again"));
     let mut ranks = cluster.world(SUMS, "f32");

@@ -69,6 +69,46 @@ def test_sums_of_int32_are_exact_and_wrap() -> None:
     assert world(2, job) == [[1, -2, -10]] * 2
 
 
+@pytest.mark.parametrize(("op", "expected"), [("sum", [3, 3, -3]), ("avg", [1, 1, -1]), ("min", [0, 1, -2]), ("max", [2, 1, 0])])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, "bfloat16"])
+def test_every_operation_on_every_type(op: str, expected: list[int], dtype: Any) -> None:
+    if dtype == np.int32 and op == "avg":
+        return  # refused, as another test shows
+
+    def job(communicator: tributary.Communicator) -> Any:
+        mine = np.array([communicator.rank, 1, -communicator.rank], dtype=np.float32)
+        if dtype != "bfloat16":
+            array = mine.astype(dtype)
+            communicator.all_reduce(array, op)
+            return array.tolist()
+        # The upper half of a float32.
+        bits = (mine.view(np.uint32) >> 16).astype(np.uint16)
+        communicator.all_reduce(bits, op, dtype="bfloat16")
+        return (bits.astype(np.uint32) << 16).view(np.float32).tolist()
+
+    assert world(3, job) == [expected] * 3
+
+
+@pytest.mark.parametrize(("wire", "bits"), [(16, 14), (8, 6)])
+def test_narrow_wire_formats_move_fewer_bytes_and_stay_within_their_bound(wire: int, bits: int) -> None:
+    def job(communicator: tributary.Communicator) -> Any:
+        array = values(communicator.rank, 4_000_000)
+        before = communicator.stats()["results"]
+        communicator.all_reduce(array)
+        wide = communicator.stats()["results"] - before
+        array = values(communicator.rank, 4_000_000)
+        communicator.all_reduce(array, wire=wire)
+        return array, wide / (communicator.stats()["results"] - before - wide)
+
+    (result, fewer), (other, _) = world(2, job)
+    assert result.tobytes() == other.tobytes()
+    assert fewer > 0.8 * 32 / wire, fewer
+    exact = values(0, 4_000_000).astype(np.float64) + values(1, 4_000_000)
+    largest = max(np.abs(values(rank, 4_000_000)).max() for rank in range(2))
+    bound = 2 * 2.0 ** (np.ceil(np.log2(largest)) - bits)
+    assert 0 < np.abs(result - exact).max() <= bound
+
+
 def test_operations_in_the_background_end_in_their_order() -> None:
     def job(communicator: tributary.Communicator) -> Any:
         arrays = [np.full(50_000, communicator.rank + k, dtype=np.float32) for k in range(8)]
@@ -130,11 +170,22 @@ def test_what_cannot_be_reduced_is_refused_by_a_type_error_that_says_what_can() 
 
     def job(communicator: tributary.Communicator) -> Any:
         for array, why in refused:
-            with pytest.raises(TypeError, match="float32 or int32") as error:
+            with pytest.raises(TypeError, match="float32, int32, float16 or bfloat16") as error:
                 communicator.all_reduce(array)  # type: ignore[call-overload]
             assert why in str(error.value)
+        array = np.zeros(3, dtype=np.float32)
+        with pytest.raises(TypeError, match="uint16"):
+            communicator.all_reduce(array, dtype="bfloat16")
         with pytest.raises(ValueError, match="'sum'"):
-            communicator.all_reduce(np.zeros(3, dtype=np.float32), "product")
+            communicator.all_reduce(array, "product")
+        with pytest.raises(ValueError, match="16"):
+            communicator.all_reduce(array, wire=12)
+        with pytest.raises(ValueError, match="exact"):
+            communicator.all_reduce(array, "max", feedback=tributary.Feedback(3))
+        with pytest.raises(ValueError, match="integers have"):
+            communicator.all_reduce(np.zeros(3, dtype=np.int32), "avg")
+        # Nothing was sent: it can be used on.
+        communicator.all_reduce(array)
 
     world(1, job)
 
@@ -222,7 +273,7 @@ def test_a_missing_rank_is_named_at_the_deadline() -> None:
 def test_a_world_that_does_not_come_together_is_a_join_error() -> None:
     with tributary.Aggregator() as aggregator, pytest.raises(tributary.JoinError, match="rank 1"):
         tributary.Communicator("alone", 0, 2, aggregators=aggregator.address, wait=0.5)
-    with pytest.raises(tributary.JoinError, match="127.0.0.1:1"):
+    with pytest.raises(tributary.JoinError, match=r"127\.0\.0\.1:1"):
         tributary.Communicator("nobody", 0, 1, aggregators=["127.0.0.1:1"], connect_timeout=0.3)
 
 

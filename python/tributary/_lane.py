@@ -74,7 +74,7 @@ class Operation:
         """A future that another thread completes."""
         with self._lock:
             if self._future is None:
-                devices = [self._tensor.device] if self._tensor.is_cuda else []
+                devices: list[int | str | torch.device] = [self._tensor.device] if self._tensor.is_cuda else []
                 self._future = torch.futures.Future(devices=devices)
                 self._lane.completer.put(self._complete)
             # An error is kept in the future as what its reader raises; only a reader in Python has that. Others, such as DDP's
@@ -87,7 +87,7 @@ class Operation:
         try:
             future.set_result(self.wait())
         except Exception as error:
-            future.set_exception(error)
+            future.set_exception(error)  # type: ignore[arg-type]
 
     def _submit(self, submit: Callable[[], Pending]) -> None:
         try:
@@ -139,7 +139,7 @@ class Lane:
         """A tensor of a CUDA device: to pinned memory and back, beside what the device computes."""
         if self._stager is None:
             self._stager = Worker(f"{self._name}-stage")
-        stream = self._streams.setdefault(tensor.device, torch.cuda.Stream(tensor.device))
+        stream = self._streams.setdefault(tensor.device, torch.cuda.Stream(tensor.device))  # type: ignore[no-untyped-call]
         host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         with torch.cuda.stream(stream):

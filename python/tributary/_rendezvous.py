@@ -84,7 +84,7 @@ def _offer(name: str, mine: list[str], everybody: list[tuple[str, bool]]) -> _Of
         host = "127.0.0.1" if len(machines) == 1 else _outward_address()
         aggregator = _embedded(host)
     except OSError as error:
-        return _Offer(trouble=f"{error}; or start an aggregator (`tributary serve`) and set {AGGREGATORS}=host:port for all ranks")
+        return _Offer(trouble=f"{error}; or run `tributary serve` and set {AGGREGATORS}=host:port for all ranks")
     about = f"an aggregator in rank 0's process, at {aggregator.address}"
     if len(machines) > 1:
         about += (

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from . import _rendezvous
 from ._lane import Lane, Operation, takes
@@ -58,7 +59,9 @@ _BETWEEN_TWO = ("send", "recv", "recv_anysource")
 def register() -> None:
     """Registers the back end, once."""
     if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
+        # Torch takes a back end of CUDA at its word, and asks the device for its streams.
+        devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=devices)
 
 
 def _is_old() -> bool:
@@ -90,17 +93,17 @@ class Work(dist.Work):
         return [self._operation.wait()]
 
 
-class Backend(torch._C._distributed_c10d.Backend):
+class Backend(c10d.Backend):
     """One process group's."""
 
     def __init__(self, opts: Any) -> None:
         super().__init__(opts.group_rank, opts.group_size)
         self._rank = opts.group_rank
         self._group = opts.group_id
-        self._gloo = dist.ProcessGroupGloo(
-            dist.PrefixStore("gloo", opts.store), opts.group_rank, opts.group_size, timeout=opts.timeout
+        self._gloo: Any = c10d.ProcessGroupGloo(
+            c10d.PrefixStore("gloo", opts.store), opts.group_rank, opts.group_size, timeout=opts.timeout
         )
-        exchange = _Store(dist.PrefixStore(NAME, opts.store), opts.group_rank, opts.group_size)
+        exchange = _Store(c10d.PrefixStore(NAME, opts.store), opts.group_rank, opts.group_size)
         meeting = _rendezvous.meet(exchange, f"group-{opts.group_id}")
         if self._rank == 0:
             _log.info("world '%s' of %d ranks: %s", meeting.world, opts.group_size, meeting.about)
@@ -200,10 +203,10 @@ def _delegate(name: str) -> Callable[..., Any]:
 
 
 for _name in _DELEGATED:
-    if hasattr(dist.ProcessGroupGloo, _name):
+    if hasattr(c10d.ProcessGroupGloo, _name):
         setattr(Backend, _name, _delegate(_name))
 
-#: By group. They are kept here until they are shut down: torch's wrapper for debugging keeps only the half of a back end that is C++.
+#: By group, until they are shut down: torch's wrapper for debugging keeps only the half of a back end that is C++.
 _backends: dict[str, Backend] = {}
 
 
@@ -218,7 +221,7 @@ def of(group: dist.ProcessGroup) -> Backend:
 def _create(opts: Any, _: Any) -> Backend:
     if _is_old():
         raise RuntimeError(
-            f"the back end '{NAME}' needs torch 2.14, this is {torch.__version__}: use tributary.torch.accelerate(ddp) on another one"
+            f"the back end '{NAME}' needs torch 2.14, this is {torch.__version__}: use Gloo and tributary.torch.accelerate(ddp)"
         )
     backend = Backend(opts)
     _backends[opts.group_id] = backend

@@ -18,6 +18,7 @@ from typing import Any, Optional, Union
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _rendezvous, backend
@@ -40,9 +41,10 @@ class State:
     ``aggregators``, "host:port" with commas, by default those of TRIBUTARY_AGGREGATORS; with neither, rank 0 starts an
     aggregator in its process.
 
-    ``policy`` says when a sum is complete: "all", or a ``tributary.Quorum``; ``wire`` is the bits of an element on the wire: 32, 16
-    or 8. What a sum does not hold then of gradients of float32 is kept for the next step (error feedback). An operation fails when nothing of it came for
-    ``timeout`` seconds; a rank whose process died is noticed within 10 seconds.
+    ``policy`` says when a sum is complete: "all", or a ``tributary.Quorum``; ``wire`` is the bits of an element on the wire: 32,
+    16 or 8. What a sum does not hold then of gradients of float32 is kept for the next step (error feedback).
+
+    An operation fails when nothing of it came for ``timeout`` seconds; a rank whose process died is noticed within 10 seconds.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class State:
         name: str = "ddp",
         **options: Any,
     ) -> None:
-        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.process_group = _world_if_none(process_group)
         exchange = _Collectives(self.process_group)
         meeting = _rendezvous.meet(exchange, name, aggregators)
         if exchange.rank == 0:
@@ -110,7 +112,7 @@ class State:
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a tributary.torch.State belongs to its process: make another one after loading a model")
 
-    def _run(self, bucket: dist.GradBucket) -> "torch.futures.Future[torch.Tensor]":
+    def _run(self, bucket: GradBucket) -> "torch.futures.Future[torch.Tensor]":
         tensor = bucket.buffer()
         if not takes(tensor, "avg"):
             return self._fall_back(tensor)
@@ -123,9 +125,7 @@ class State:
 
         return operation.future().then(note)
 
-    def _note(
-        self, operation: Operation, future: "torch.futures.Future[torch.Tensor]", ready: Optional[float]
-    ) -> torch.Tensor:
+    def _note(self, operation: Operation, future: "torch.futures.Future[torch.Tensor]", ready: Optional[float]) -> torch.Tensor:
         try:
             operation.wait()
         except Error as error:
@@ -141,7 +141,7 @@ class State:
             self._exposed_seconds += time.perf_counter() - ready
         return future.value()
 
-    def _feedback_of(self, bucket: dist.GradBucket, tensor: torch.Tensor) -> Optional[Feedback]:
+    def _feedback_of(self, bucket: GradBucket, tensor: torch.Tensor) -> Optional[Feedback]:
         """A bucket's own. DDP makes its buckets anew after the first step: what was left over of that is forgotten."""
         if not self._keeps_feedback or tensor.dtype != torch.float32:
             return None
@@ -179,7 +179,7 @@ def _leave(lane: Lane) -> None:
     threading.Thread(target=leave, name="tributary-leave").start()
 
 
-def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def hook(state: State, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """DDP's communication hook: ``ddp.register_comm_hook(state, tributary.torch.hook)``. Averages a bucket in the background."""
     return state._run(bucket)
 
@@ -193,7 +193,14 @@ def accelerate(ddp: DistributedDataParallel, **options: Any) -> State:
 
 def backend_stats(group: Optional[dist.ProcessGroup] = None) -> dict[str, Any]:
     """What the back end ``tributary`` has done in a process group, what it passed on to Gloo included."""
-    return backend.of(group if group is not None else dist.group.WORLD).stats()
+    return backend.of(_world_if_none(group)).stats()
+
+
+def _world_if_none(group: Optional[dist.ProcessGroup]) -> dist.ProcessGroup:
+    group = group if group is not None else dist.group.WORLD
+    if group is None:
+        raise RuntimeError("torch.distributed.init_process_group comes first")
+    return group
 
 
 class _Collectives:

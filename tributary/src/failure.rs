@@ -102,6 +102,14 @@ pub enum Failure {
         /// Ranks in the world.
         ranks: u32,
     },
+    /// Nothing says what is in such a sum of some ranks.
+    #[error(
+        "sums of some ranks can be checked of f32 in 32 bits only, not of {dtype} with these options: measure without --policy"
+    )]
+    QuorumOf {
+        /// Type of the elements.
+        dtype: String,
+    },
     /// A tensor does not fit in memory.
     #[error(
         "no memory for a tensor of {bytes} bytes in each worker: give a smaller --bytes or fewer workers"

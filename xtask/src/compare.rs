@@ -2,8 +2,10 @@
 //!
 //! Each rank has a namespace; its link has the given rate in both directions. The aggregator has a namespace with an
 //! unlimited link: in-network aggregation presumes that the network's core is not the bottleneck; `--tree` is the case
-//! where it is. The sides take turns, so that a machine whose speed drifts harms all alike.
+//! where it is; `--memif` does without a network. The sides take turns, so that a machine whose speed drifts harms all alike.
 
+mod memif;
+mod training;
 mod tree;
 mod xdp;
 
@@ -33,6 +35,9 @@ pub(crate) struct Compare {
     /// Share of packets that Tributary's workers lose on purpose, each way. Gloo's are not touched.
     #[arg(long, default_value = "0%")]
     loss: String,
+    /// Bits of an element on Tributary's wire: 32, 16 or 8. Gloo's have 32.
+    #[arg(long, default_value_t = 32)]
+    wire: u32,
     /// Two racks with a leaf aggregator each, whose links to the root are slower: a tree, the root alone, and Gloo.
     #[arg(long)]
     tree: bool,
@@ -42,6 +47,12 @@ pub(crate) struct Compare {
     /// The aggregator as an XDP program beside that as a process, instead of Gloo.
     #[arg(long, conflicts_with = "tree")]
     xdp: bool,
+    /// Two ranks and the aggregator of DPDK as processes with shared memory between them, those of the kernel, and Gloo over loopback.
+    #[arg(long, conflicts_with_all = ["tree", "xdp", "ranks", "rate", "loss"])]
+    memif: bool,
+    /// A step of training with PyTorch, instead of a single all-reduce; the interpreter must have the package tributary, too.
+    #[arg(long, conflicts_with_all = ["tree", "xdp"])]
+    training: bool,
     /// A Python interpreter that has torch, for Gloo.
     #[arg(long, default_value = "python3")]
     python: String,
@@ -55,8 +66,12 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
     let measured = prepare(python).and_then(|()| {
         if compare.xdp {
             xdp::measure(compare)
+        } else if compare.memif {
+            memif::measure(compare)
         } else if compare.tree {
             tree::measure(compare)
+        } else if compare.training {
+            training::measure(compare)
         } else {
             measure(compare)
         }
@@ -106,8 +121,8 @@ impl Compare {
     /// Median seconds of one turn.
     fn tributary(&self, ranks: &[Host], aggregator: impl Fn(usize) -> String) -> Result<f64, String> {
         let options = format!(
-            "--bytes {} --iterations {ITERATIONS} --loss {}",
-            self.bytes, self.loss
+            "--bytes {} --iterations {ITERATIONS} --loss {} --wire {}",
+            self.bytes, self.loss, self.wire
         );
         let figures = bench(ranks, aggregator, |_| {
             options.split(' ').map(str::to_owned).collect()
@@ -127,8 +142,8 @@ impl Compare {
 
     fn about(&self) {
         println!(
-            "{} ranks, {} a link, {} bytes of f32, loss {}: medians of {} turns' medians of {ITERATIONS} iterations",
-            self.ranks, self.rate, self.bytes, self.loss, self.turns
+            "{} ranks, {} a link, {} bytes of f32, {} bits on the wire, loss {}: medians of {} turns' medians of {ITERATIONS} iterations",
+            self.ranks, self.rate, self.bytes, self.wire, self.loss, self.turns
         );
     }
 

@@ -19,5 +19,5 @@ def digits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def digest(model: torch.nn.Module) -> str:
     """Of the parameters' bits."""
-    bits = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
+    bits = b"".join(parameter.detach().view(torch.uint8).numpy().tobytes() for parameter in model.parameters())
     return hashlib.sha256(bits).hexdigest()

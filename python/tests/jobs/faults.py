@@ -20,25 +20,41 @@ def by_numpy(pause: float) -> None:
         time.sleep(pause)
 
 
-def by_torch(way: str, pause: float) -> None:
+def by_hook(pause: float) -> None:
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
     import tributary.torch
 
-    dist.init_process_group("tributary" if way == "backend" else "gloo")
+    dist.init_process_group("gloo")
     ddp = DistributedDataParallel(torch.nn.Linear(1000, 100))
-    state = tributary.torch.accelerate(ddp) if way == "hook" else None
+    state = tributary.torch.accelerate(ddp)
+    # By then DDP has made its buckets anew, which is Gloo's.
+    for _ in range(3):
+        ddp(torch.ones(4, 1000)).sum().backward()
     say("working")
     try:
         while True:
             ddp(torch.ones(4, 1000)).sum().backward()
             time.sleep(pause)
     except RuntimeError:
-        if state is not None:
-            say(f"state.error is a {type(state.error).__name__}")
+        say(f"state.error is a {type(state.error).__name__}")
         raise
+
+
+def by_backend(pause: float) -> None:
+    import torch
+    import torch.distributed as dist
+
+    import tributary.torch  # noqa: F401
+
+    dist.init_process_group("tributary")
+    tensor = torch.zeros(100_000)
+    say("working")
+    while True:
+        dist.all_reduce(tensor)
+        time.sleep(pause)
 
 
 def say(what: str) -> None:
@@ -50,7 +66,7 @@ def main() -> None:
     # The last rank may be slow, so that the others wait for it most of the time.
     pause = float(sys.argv[2]) if RANK == SIZE - 1 else 0.0
     try:
-        by_numpy(pause) if sys.argv[1] == "numpy" else by_torch(sys.argv[1], pause)
+        {"numpy": by_numpy, "hook": by_hook, "backend": by_backend}[sys.argv[1]](pause)
     except BaseException as error:
         say(f"rank {RANK} raised {type(error).__name__}: {error}")
         raise

@@ -149,7 +149,7 @@ def one_parameter() -> None:
 
 def an_infinite_gradient_is_seen_by_every_scaler(**ours: Any) -> None:
     model = deep()
-    ddp, state = wrap(model, {"bucket_cap_mb": 0.001}, **ours)
+    ddp, _ = wrap(model, {"bucket_cap_mb": 0.001}, **ours)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=RATE)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
     rank = dist.get_rank()
@@ -194,15 +194,40 @@ def quorum() -> None:
         assert stats["chunks"] > 0 and stats["late_chunks"] == 0, stats
 
 
+def narrow_wire_formats() -> None:
+    """Rounded to few bits the sums are off by what error feedback makes up for later."""
+    if WAY == "hook":
+        for wire, tolerance in ((16, 1e-3), (8, 1e-1)):
+            state = train(deep(), {"bucket_cap_mb": 0.001}, tolerance=tolerance, wire=wire)
+            assert state.stats()["chunks"] > 0, "no error feedback"
+
+
+def an_infinite_gradient_leaves_nothing_in_the_feedback() -> None:
+    if WAY == "hook":
+        an_infinite_gradient_is_seen_by_every_scaler(wire=16)
+
+
+def gradients_of_bfloat16() -> None:
+    model = deep().bfloat16()
+    ddp, state = wrap(model, {})
+    for step in range(STEPS):
+        ddp(batch(step, dist.get_rank()).bfloat16()).square().mean().backward()
+        descend(model.parameters())
+    same_everywhere(model)
+    if state is not None:
+        stats = state.stats()
+        assert stats["operations"] >= STEPS and not stats["fallbacks"], stats
+
+
 def collectives_of_the_back_end() -> None:
     if WAY != "backend":
         return
     rank, size = dist.get_rank(), dist.get_world_size()
     before = tributary.torch.backend_stats(GROUP)["all_reduces"]
-    for dtype in (torch.float32, torch.int32):
-        tensor = torch.arange(1000, dtype=dtype).reshape(10, 100) + rank
+    for dtype in (torch.float32, torch.int32, torch.float16, torch.bfloat16):
+        tensor = (torch.arange(1000) % 50).to(dtype).reshape(10, 100) + rank
         dist.all_reduce(tensor, group=GROUP)
-        expected = size * torch.arange(1000, dtype=dtype).reshape(10, 100) + size * (size - 1) // 2
+        expected = size * (torch.arange(1000) % 50).to(dtype).reshape(10, 100) + size * (size - 1) // 2
         assert torch.equal(tensor, expected), (dtype, tensor)
     average = torch.full((3,), float(rank))
     work = dist.all_reduce(average, dist.ReduceOp.AVG, group=GROUP, async_op=True)
@@ -213,7 +238,12 @@ def collectives_of_the_back_end() -> None:
     scalar = torch.tensor(1.0)
     dist.all_reduce(scalar, group=GROUP)
     assert scalar.item() == size
-    assert tributary.torch.backend_stats(GROUP)["all_reduces"] == before + 5
+    for op, expected in ((dist.ReduceOp.MIN, 0), (dist.ReduceOp.MAX, size - 1)):
+        for dtype in (torch.float32, torch.int32):
+            extreme = torch.full((3,), rank, dtype=dtype)
+            dist.all_reduce(extreme, op, group=GROUP)
+            assert extreme.tolist() == [expected] * 3, (op, dtype, extreme)
+    assert tributary.torch.backend_stats(GROUP)["all_reduces"] == before + 11
     # By Gloo:
     gathered = [torch.empty(2) for _ in range(size)]
     dist.all_gather(gathered, torch.full((2,), float(rank)), group=GROUP)
@@ -256,6 +286,9 @@ SCENARIOS = [
     an_infinite_gradient_is_seen_by_every_scaler,
     a_type_that_is_not_ours_goes_to_the_process_group,
     quorum,
+    narrow_wire_formats,
+    an_infinite_gradient_leaves_nothing_in_the_feedback,
+    gradients_of_bfloat16,
     collectives_of_the_back_end,
     subgroups,
 ]

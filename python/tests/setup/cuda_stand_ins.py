@@ -1,8 +1,8 @@
 """Lets a torch from PyPI be imported on a machine without CUDA, for tests only.
 
 That wheel is linked to CUDA's libraries, several gigabytes that a machine without a GPU has no use for. This makes libraries
-of the same names in which every function does nothing but return 100, CUDA's "no device": torch then says that there is none,
-and works on the CPU. Users do not need it: `pip install torch` brings the real ones.
+of the same names in which every function does nothing but return 100, CUDA's "no device", or a text that says so: torch then
+finds none, and works on the CPU. Users do not need it: `pip install torch` brings the real ones.
 
     python cuda_stand_ins.py SITE_PACKAGES        needs cc, nm and readelf
 """
@@ -20,6 +20,12 @@ OF_CUDA = re.compile(r"_*(cu|nv|nccl)")
 
 def output(*command: object) -> str:
     return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def function(name: str) -> str:
+    if name.endswith(("String", "Name")):
+        return f'const char *{name}(void) {{ return "no CUDA here, only a stand-in for tests"; }}\n'
+    return f"long {name}(void) {{ return 100; }}\n"
 
 
 def main() -> None:
@@ -42,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         source, versions = Path(scratch, "all.c"), Path(scratch, "all.map")
         names = sorted(set().union(*symbols.values()) - defined)
-        source.write_text("".join(f"long {name}(void) {{ return 100; }}\n" for name in names))
+        source.write_text("".join(map(function, names)))
         versions.write_text(
             "".join(f"{version} {{ global: {'; '.join(sorted(of))}; }};\n" for version, of in symbols.items() if version)
         )

@@ -2,12 +2,14 @@
 
 mod bytes;
 mod policy;
+mod reduce;
 mod seconds;
 mod straggler;
 mod terms;
 
 pub use bytes::{TensorSize, byte_count, human};
 pub use policy::PolicyArg;
+pub use reduce::{OpArg, ReduceArgs, WireArg};
 pub use seconds::seconds;
 pub use straggler::Straggler;
 pub use terms::{OnLostArg, Terms};

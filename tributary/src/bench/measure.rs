@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agg_worker::{Communicator, Error};
+use half::{bf16, f16};
 
 use super::figures::RankFigures;
 use super::gather::gather;
@@ -36,6 +37,8 @@ pub fn measure(
             (Some(members), _) => measuring.size(size, &mut Partial::new(size, members, lanes)?)?,
             (None, Dtype::F32) => measuring.size(size, &mut Whole::<f32>::new(size)?)?,
             (None, Dtype::I32) => measuring.size(size, &mut Whole::<i32>::new(size)?)?,
+            (None, Dtype::F16) => measuring.size(size, &mut Whole::<f16>::new(size)?)?,
+            (None, Dtype::Bf16) => measuring.size(size, &mut Whole::<bf16>::new(size)?)?,
         }
     }
     Ok(world.close()?)

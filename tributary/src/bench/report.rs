@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::RankFigures;
 use super::setup::{Dtype, Setup};
+use crate::args::OpArg;
 use crate::failure::Failure;
 
 /// What a benchmark says while it runs.
@@ -34,6 +35,10 @@ pub struct SizeReport {
     pub ranks: u32,
     /// Type of the elements.
     pub dtype: Dtype,
+    /// What became of them.
+    pub op: OpArg,
+    /// Bits of an element on the wire.
+    pub wire_bits: u32,
     /// Bytes of the tensor.
     pub bytes: u64,
     /// Measured iterations.
@@ -154,6 +159,8 @@ impl SizeReport {
             operation: "allreduce".to_owned(),
             ranks: setup.size,
             dtype: setup.dtype,
+            op: setup.reduce.op,
+            wire_bits: setup.reduce.wire.width().bits(),
             bytes,
             iterations: iterations as u32,
             median_seconds,
@@ -236,7 +243,7 @@ fn share(part: f64, whole: f64) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::args::Terms;
+    use crate::args::{ReduceArgs, Terms};
 
     pub(in crate::bench) fn setup() -> Setup {
         Setup {
@@ -246,6 +253,7 @@ pub(super) mod tests {
             aggregators: vec!["127.0.0.1:4600".to_owned()],
             bytes: vec![1000],
             dtype: Dtype::F32,
+            reduce: ReduceArgs::default(),
             iterations: None,
             warmup: 1,
             loss: 0.01,

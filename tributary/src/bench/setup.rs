@@ -3,12 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use agg_worker::Config;
+use agg_worker::{Config, ElementType};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use udp_io::{FaultConfig, Probability};
 
-use crate::args::{Straggler, Terms};
+use crate::args::{OpArg, PolicyArg, ReduceArgs, Straggler, Terms};
+use crate::failure::Failure;
 
 /// What is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -18,14 +19,27 @@ pub enum Dtype {
     F32,
     /// Wrapping sums
     I32,
+    /// As f32, rounded at the end
+    F16,
+    /// As f32, rounded at the end
+    Bf16,
+}
+
+impl Dtype {
+    /// The communicator's.
+    pub fn element(self) -> ElementType {
+        match self {
+            Self::F32 => ElementType::F32,
+            Self::I32 => ElementType::I32,
+            Self::F16 => ElementType::F16,
+            Self::Bf16 => ElementType::Bf16,
+        }
+    }
 }
 
 impl fmt::Display for Dtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::I32 => "i32",
-        })
+        f.write_str(self.element().name())
     }
 }
 
@@ -44,6 +58,8 @@ pub struct Setup {
     pub bytes: Vec<u64>,
     /// Type of the elements.
     pub dtype: Dtype,
+    /// What becomes of them.
+    pub reduce: ReduceArgs,
     /// Measured iterations; `None`: as many as take about two seconds.
     pub iterations: Option<u32>,
     /// Iterations before those.
@@ -67,6 +83,23 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Whether a quorum may leave ranks out.
+    pub fn is_scaled(&self) -> bool {
+        self.dtype != Dtype::I32 && matches!(self.reduce.op, OpArg::Sum | OpArg::Avg)
+    }
+
+    /// Whether there is such an operation, and one of which results can be checked.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.reduce.check(self.dtype.element(), self.size)?;
+        let plain = self.dtype == Dtype::F32 && self.reduce == ReduceArgs::default();
+        if self.terms.policy != PolicyArg::All && self.is_scaled() && !plain {
+            return Err(Failure::QuorumOf {
+                dtype: self.dtype.to_string(),
+            });
+        }
+        Ok(())
+    }
+
     /// The same for the communicator.
     pub fn config(&self) -> Config {
         let loss = Probability::new(self.loss).unwrap_or_default();

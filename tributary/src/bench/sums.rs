@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use agg_worker::{Communicator, Feedback};
 
-use super::element::{BenchElement, Look, check, fill};
+use super::element::{BenchElement, Expected, Look, check, fill};
 use super::figures::RankFigures;
 use super::marked::{Layout, Ledger};
 use super::setup::Setup;
@@ -100,15 +100,27 @@ impl<E: BenchElement> Sums for Whole<'_, E> {
             Some(_) => self.size.compute(),
             None => world.barrier()?,
         }
-        timed(world, figures, |world| world.all_reduce(&mut self.tensor))?;
+        let options = self.size.setup.reduce.options();
+        timed(world, figures, |world| {
+            world.all_reduce_with(&mut self.tensor, options)
+        })?;
         figures.gradients += 1;
-        check(&self.tensor, &world.ranks(), iteration, look(iteration)).map_err(|wrong| Failure::WrongSum {
+        let ranks = world.ranks();
+        let expected = Expected {
+            options,
+            ranks: &ranks,
+            iteration,
+        };
+        check(&self.tensor, expected, look(iteration)).map_err(|wrong| Failure::WrongSum {
             rank,
             iteration,
             bytes: self.size.bytes,
             index: wrong.index,
             found: wrong.found.to_string(),
-            expected: wrong.expected.to_string(),
+            expected: match wrong.within {
+                0.0 => wrong.expected.to_string(),
+                within => format!("{} within {within:.1e}", wrong.expected),
+            },
         })
     }
 }
@@ -190,8 +202,8 @@ impl Sums for Partial<'_> {
 
 /// The members that a sum of this type needs at least, if it need not have all.
 pub fn quorum(setup: &Setup) -> Option<u8> {
-    match (setup.terms.policy, setup.dtype) {
-        (PolicyArg::Quorum { members, .. }, super::setup::Dtype::F32) => Some(members),
+    match setup.terms.policy {
+        PolicyArg::Quorum { members, .. } if setup.is_scaled() => Some(members),
         _ => None,
     }
 }

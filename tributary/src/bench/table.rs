@@ -1,7 +1,7 @@
 //! The figures for a terminal, row by row as they come.
 
 use super::report::{RankReport, SizeReport};
-use crate::args::human;
+use crate::args::{OpArg, human};
 
 const COLUMNS: [(&str, &str); 11] = [
     ("size", ""),
@@ -22,6 +22,8 @@ pub fn about(report: &SizeReport, aggregator: &str) -> String {
     let SizeReport {
         ranks,
         dtype,
+        op,
+        wire_bits,
         lanes,
         window,
         streams,
@@ -39,9 +41,17 @@ pub fn about(report: &SizeReport, aggregator: &str) -> String {
         "all" => String::new(),
         policy => format!(", {policy} ms"),
     };
+    let op = match op {
+        OpArg::Sum => String::new(),
+        op => format!(" ({})", format!("{op:?}").to_lowercase()),
+    };
+    let wire = match wire_bits {
+        32 => String::new(),
+        bits => format!(" in {bits} bits"),
+    };
     let plural = if *streams == 1 { "" } else { "s" };
     format!(
-        "all-reduce of {dtype}, {ranks} workers, aggregator {aggregator}, {streams} stream{plural}, chunks of {lanes} \
+        "all-reduce{op} of {dtype}{wire}, {ranks} workers, aggregator {aggregator}, {streams} stream{plural}, chunks of {lanes} \
          values, window {window}{loss}{policy}{straggler}"
     )
 }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use udp_io::Probability;
 
 use self::iterations::Iterations;
-use crate::args::{Straggler, TensorSize, Terms, seconds, tree_size, world_size};
+use crate::args::{ReduceArgs, Straggler, TensorSize, Terms, seconds, tree_size, world_size};
 use crate::bench::{Dtype, Setup};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -55,8 +55,10 @@ pub struct AllReduce {
     )]
     bytes: Vec<TensorSize>,
     /// Type of the elements
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    #[arg(long, visible_alias = "type", value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
+    #[command(flatten)]
+    reduce: ReduceArgs,
     /// Measured iterations of each size, or auto: about two seconds, 5 to 1000 iterations
     #[arg(long, value_name = "N", default_value = "auto")]
     iterations: Iterations,
@@ -120,6 +122,7 @@ impl AllReduce {
         match (self.rank, self.world_size) {
             (Some(rank), Some(size)) => {
                 let setup = self.setup(rank, size, self.world.clone(), self.aggregator.clone());
+                setup.check()?;
                 one_rank::run(setup, &interrupt, self.json)
             }
             _ => local::run(self, &interrupt),
@@ -134,6 +137,7 @@ impl AllReduce {
             aggregators,
             bytes: self.bytes.iter().map(|size| size.bytes()).collect(),
             dtype: self.dtype,
+            reduce: self.reduce,
             iterations: self.iterations.count(),
             warmup: self.warmup,
             loss: self.loss.get(),

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::{EPOCH, SUM_F32, contribution, resent, result, workers};
+use super::{EPOCH, MIN_I32, SUM_F32, contribution, resent, result, workers};
 use crate::ModelPacket;
 use crate::packet::{DATA, FROM_AGGREGATOR, REFUSAL, WANT, to_bytes};
 use crate::vectors::{JobLine, ParentLine, Player, Trace};
@@ -487,5 +487,31 @@ pub fn refusals() -> Trace {
         "dropped_stale_round",
         "what is complete does not conflict",
     );
+    leaf.0.finish()
+}
+
+/// R-SLOT-3 by another kind (R-OP-6).
+pub fn smallest() -> Trace {
+    let about = "a leaf: the smallest of its members goes up, that of all comes down";
+    let mut leaf = Leaf::new("leaf-min", about);
+    let min = |packet| ModelPacket {
+        op: MIN_I32 | 1000,
+        scale: None,
+        next: None,
+        ..packet
+    };
+    leaf.send(&min(part(1, 0)), "R-OP-6", MERGED, "member 1");
+    leaf.send(&min(part(0, 0)), "R-LEAF-1", UP, "member 0: full, and up it goes");
+    let result = min(result_from_parent(0));
+    leaf.down(
+        &ModelPacket {
+            op: 0x83 << 56 | 1000,
+            ..result.clone()
+        },
+        "R-VALID-10",
+        "dropped_unknown_operation",
+        "the parent says something of a kind that does not exist",
+    );
+    leaf.down(&result, "R-LEAF-3", TAKEN, "the parent's result, for all members");
     leaf.0.finish()
 }

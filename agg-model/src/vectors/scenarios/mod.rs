@@ -3,6 +3,7 @@
 mod conflicts;
 mod ends;
 mod invalid;
+mod kinds;
 mod leaves;
 mod loss;
 mod quorum;
@@ -29,6 +30,8 @@ const SUM_I32: u64 = 1 << 56;
 const SUM_F32: u64 = 2 << 56;
 /// Barriers.
 const BARRIER: u64 = 3 << 56;
+/// Minima of i32.
+const MIN_I32: u64 = 0xa0 << 56;
 
 /// Every trace.
 pub fn all() -> Vec<Trace> {
@@ -39,6 +42,11 @@ pub fn all() -> Vec<Trace> {
         sums::wide("sum-352-lanes", 352),
         sums::not_finite(),
         sums::barrier(),
+        kinds::min_and_max(),
+        kinds::narrow(),
+        kinds::quorum(),
+        kinds::spilled(),
+        kinds::unknown(),
         loss::resends_and_wants(),
         loss::replays(),
         loss::restoration(),
@@ -54,6 +62,7 @@ pub fn all() -> Vec<Trace> {
         leaves::resends(),
         leaves::wants(),
         leaves::refusals(),
+        leaves::smallest(),
         quorum::release(),
         quorum::grace(),
         quorum::history(),

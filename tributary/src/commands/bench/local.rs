@@ -21,6 +21,7 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
     let world = format!("bench-{}", std::process::id());
     let setup = |rank| args.setup(rank, args.workers, world.clone(), aggregator.addresses().to_vec());
     let setups: Vec<Setup> = (0..args.workers).map(setup).collect();
+    setups.iter().try_for_each(Setup::check)?;
     // This process does little else than aggregate: its time is the aggregator's.
     let mut begun = process_time();
     Workers::spawn(bench_worker::NAME, &setups)?.run(interrupt, |_, line| {
