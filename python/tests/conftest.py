@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 JOBS = Path(__file__).parent / "jobs"
-DIGITS = Path(__file__).parents[2] / "tributary/data/digits.csv"
 
 
 @dataclass

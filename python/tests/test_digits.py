@@ -27,5 +27,5 @@ def test_digits_are_learnt_as_with_gloo_and_with_the_same_bits_everywhere(size: 
         ranks = first[way] + second[way]
         assert all(abs(float(str(rank["accuracy"])) - gloo) <= 0.005 for rank in ranks), (gloo, ranks)
         assert len({rank["digest"] for rank in ranks}) == 1, ranks
-        # A bucket_cap_mb of 0.1 makes several buckets: that many operations a step, and all of them went this way.
-        assert all(int(str(rank["operations"])) >= 2 * 22 * 12 for rank in ranks), ranks
+        # A bucket_cap_mb of 0.1 makes several buckets, once DDP has seen a step: all of them went this way.
+        assert all(int(str(rank["operations"])) > 1.9 * 22 * 12 for rank in ranks), ranks

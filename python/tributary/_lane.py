@@ -139,7 +139,9 @@ class Lane:
         """A tensor of a CUDA device: to pinned memory and back, beside what the device computes."""
         if self._stager is None:
             self._stager = Worker(f"{self._name}-stage")
-        stream = self._streams.setdefault(tensor.device, torch.cuda.Stream(tensor.device))  # type: ignore[no-untyped-call]
+        if tensor.device not in self._streams:
+            self._streams[tensor.device] = torch.cuda.Stream(tensor.device)  # type: ignore[no-untyped-call]
+        stream = self._streams[tensor.device]
         host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         with torch.cuda.stream(stream):

@@ -105,8 +105,6 @@ class Backend(c10d.Backend):
         )
         exchange = _Store(c10d.PrefixStore(NAME, opts.store), opts.group_rank, opts.group_size)
         meeting = _rendezvous.meet(exchange, f"group-{opts.group_id}")
-        if self._rank == 0:
-            _log.info("world '%s' of %d ranks: %s", meeting.world, opts.group_size, meeting.about)
         communicator = Communicator(
             meeting.world,
             opts.group_rank,

@@ -61,8 +61,6 @@ class State:
         self.process_group = _world_if_none(process_group)
         exchange = _Collectives(self.process_group)
         meeting = _rendezvous.meet(exchange, name, aggregators)
-        if exchange.rank == 0:
-            _log.info("world '%s' of %d ranks: %s", meeting.world, exchange.size, meeting.about)
         communicator = Communicator(
             meeting.world,
             exchange.rank,
