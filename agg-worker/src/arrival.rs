@@ -1,14 +1,14 @@
-//! Coming to an aggregator, for the first time or when the job moves: connect, find its shards, open the sockets, register.
+//! Coming to an aggregator, for the first time or when the job moves: connect, find its shards, open the ports, register.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agg_control::{Capabilities, ControlClient, Registration, Resume};
-use udp_io::{Port, PortConfig, UdpPort, local_ip_towards, path_payload};
 
 use crate::Config;
-use crate::port::WorkerPort;
+use crate::transport::{Ports, Transport, Way};
+use crate::udp::Udp;
 
 /// What is known of an aggregator before the job is registered there.
 pub(crate) struct Arrival {
@@ -16,14 +16,16 @@ pub(crate) struct Arrival {
     pub(crate) host: Capabilities,
     /// Where its shard 0 receives.
     pub(crate) data_addr: SocketAddr,
-    pub(crate) ports: Vec<Arc<WorkerPort>>,
+    /// Bytes of the largest packet on the way there.
+    max_datagram: usize,
+    pub(crate) ports: Arc<dyn Ports>,
 }
 
-/// Comes to the aggregator at `address`. Sockets that exist already are kept where they face it.
+/// Comes to the aggregator at `address`. Ports that exist already are kept where they face it.
 pub(crate) fn arrive(
     config: &Config,
     address: &str,
-    existing: &[Arc<WorkerPort>],
+    existing: Option<&Arc<dyn Ports>>,
     patience: Duration,
 ) -> Result<Arrival, String> {
     let control_addr = resolve(address)?;
@@ -32,11 +34,15 @@ pub(crate) fn arrive(
     let control = control.map_err(|error| error.to_string())?;
     let host = control.describe().map_err(|error| error.to_string())?.host;
     let data_addr = SocketAddr::new(host.data_ip.unwrap_or(control_addr.ip()), host.base_port);
-    let ports = open_ports(config, &host, data_addr, existing)?;
+    let udp = Udp::new(config);
+    let transport = config.transport.as_deref().unwrap_or(&udp);
+    let way = transport.way(data_addr).map_err(|error| error.to_string())?;
+    let ports = open_ports(config, transport, &host, &way, existing)?;
     Ok(Arrival {
         control,
         host,
         data_addr,
+        max_datagram: way.max_datagram,
         ports,
     })
 }
@@ -54,14 +60,15 @@ fn resolve(address: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("the aggregator's address '{address}' has no IP address"))
 }
 
-/// One socket a stream, on the address that faces the aggregator.
+/// One port a stream, at the address that faces the aggregator.
 fn open_ports(
     config: &Config,
+    transport: &dyn Transport,
     host: &Capabilities,
-    data_addr: SocketAddr,
-    existing: &[Arc<WorkerPort>],
-) -> Result<Vec<Arc<WorkerPort>>, String> {
-    let existing_streams = (!existing.is_empty()).then_some(existing.len() as u16);
+    way: &Way,
+    existing: Option<&Arc<dyn Ports>>,
+) -> Result<Arc<dyn Ports>, String> {
+    let existing_streams = existing.map(|ports| ports.addresses().len() as u16);
     let streams = existing_streams.or(config.streams).unwrap_or(host.shards);
     if streams == 0 || streams > host.shards {
         return Err(format!(
@@ -69,24 +76,11 @@ fn open_ports(
             host.shards
         ));
     }
-    let ip: IpAddr =
-        local_ip_towards(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
-    if existing_streams.is_some() && existing.iter().all(|port| port.local_addr().ip() == ip) {
-        return Ok(existing.to_vec());
+    let faces = |ports: &&Arc<dyn Ports>| ports.addresses().iter().all(|end| end.ip() == way.local_ip);
+    if let Some(ports) = existing.filter(faces) {
+        return Ok(Arc::clone(ports));
     }
-    let buffers = PortConfig {
-        receive_buffer: config.receive_buffer,
-        ..PortConfig::default()
-    };
-    let ports = (0..streams).map(|stream| {
-        let port = UdpPort::bind(SocketAddr::new(ip, 0), &buffers).map_err(|error| error.to_string())?;
-        let mut faults = config.faults;
-        // Streams and ranks must not lose the same packets.
-        faults.seed = faults.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ (u64::from(config.rank) << 16 | u64::from(stream));
-        Ok(Arc::new(WorkerPort::new(port, faults)))
-    });
-    ports.collect()
+    transport.open(way, streams).map_err(|error| error.to_string())
 }
 
 impl Arrival {
@@ -97,24 +91,16 @@ impl Arrival {
         nonce: u64,
         wait: Duration,
         resume: Option<Resume>,
-    ) -> Result<Registration, String> {
-        let data_addr = self.data_addr;
-        let max_datagram =
-            path_payload(data_addr).map_err(|error| format!("no route to {data_addr}: {error}"))?;
-        Ok(Registration {
+    ) -> Registration {
+        Registration {
             world: config.world.clone(),
             size: config.size,
             ranks: vec![config.rank],
             child: false,
             nonce,
-            endpoints: self.ports.iter().map(|port| port.local_addr()).collect(),
-            max_datagram: max_datagram as u32,
-            receive_buffer: self
-                .ports
-                .iter()
-                .map(|port| port.udp().receive_buffer() as u64)
-                .min()
-                .unwrap_or(0),
+            endpoints: self.ports.addresses().to_vec(),
+            max_datagram: self.max_datagram as u32,
+            receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,
             lanes: config.lanes,
             window: config.window,
@@ -124,6 +110,6 @@ impl Arrival {
             priority: config.priority,
             wait,
             resume,
-        })
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! What a rank is told at its start.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agg_control::{ClientTls, OnLost, Policy, Registration};
 use udp_io::FaultConfig;
+
+use crate::Transport;
 
 /// What a rank is told at its start. Every rank of a world must be given the same `world` and `size`.
 #[derive(Debug, Clone)]
@@ -17,6 +20,9 @@ pub struct Config {
     /// Control addresses, `host:port`, of the aggregator and of those that take over when it is lost, in this order; the
     /// ranks of one aggregator all name the same. Empty: this machine only, rank 0 starts an aggregator.
     pub aggregators: Vec<String>,
+    /// Whether the job goes on at another aggregator, or at the same one restarted, when its own is lost. Not so where the
+    /// aggregator is in a rank's process, and ends with it: the other ranks learn that soon then, and not at `timeout`.
+    pub fail_over: bool,
     /// An aggregator that says nothing for this long while something is in flight is asked whether it is there, and if not,
     /// left for the next. At most a third of `timeout`.
     pub failover_after: Duration,
@@ -32,7 +38,7 @@ pub struct Config {
     pub lanes: Option<u32>,
     /// Chunks in flight on each stream. `None`: what the buffers of host and ranks hold.
     pub window: Option<u32>,
-    /// Streams, each a socket here and a shard there. `None`: as many as the aggregator has shards.
+    /// Streams, each a port here and a shard there. `None`: as many as the aggregator has shards.
     pub streams: Option<u16>,
     /// When a sum is complete; every rank must ask for the same. A job under a quorum moves to no other aggregator.
     pub policy: Policy,
@@ -43,12 +49,14 @@ pub struct Config {
     pub weight: u16,
     /// Worlds that wait for memory are admitted in the order of this, highest first; every rank must ask for the same.
     pub priority: u8,
-    /// Receive buffer of each socket, in bytes; the kernel may grant less.
+    /// Receive buffer of each socket of the kernel, in bytes; it may grant less.
     pub receive_buffer: usize,
     /// Certificates, where the aggregator demands them.
     pub tls: Option<ClientTls>,
-    /// Faults to inject into this rank's packets, both ways. For tests and demonstrations.
+    /// Faults to inject into this rank's packets, both ways. For tests and demonstrations, with sockets of the kernel.
     pub faults: FaultConfig,
+    /// What carries packets. `None`: sockets of the kernel.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl Config {
@@ -59,6 +67,7 @@ impl Config {
             rank,
             size,
             aggregators: Vec::new(),
+            fail_over: true,
             failover_after: Duration::from_secs(1),
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
@@ -74,6 +83,7 @@ impl Config {
             receive_buffer: 8 << 20,
             tls: None,
             faults: FaultConfig::default(),
+            transport: None,
         }
     }
 

@@ -106,7 +106,7 @@ impl Shared {
         }
         let unsent: Vec<_> = self.streams.iter().map(|stream| lock(stream).unsent()).collect();
         if let Some((count, Some(error))) = unsent.into_iter().find(|(count, _)| *count > 0) {
-            return format!("; the kernel refused {count} packets: {error}");
+            return format!("; {count} packets could not be sent: {error}");
         }
         let immovable = self
             .immovable

@@ -41,7 +41,7 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     let (addresses, embedded) = aggregators(&config)?;
     let (index, arrival) = first_that_answers(&config, &addresses)?;
     let nonce = fresh_nonce();
-    let registration = arrival.registration(&config, nonce, config.wait, None)?;
+    let registration = arrival.registration(&config, nonce, config.wait, None);
     let registered = arrival.control.register(&registration);
     let registered = registered.map_err(|error| error.to_string())?;
     let lanes = Lanes::from_count(registered.lanes).ok_or_else(|| {
@@ -67,7 +67,8 @@ fn join_inner(config: Config) -> Result<Joined, String> {
         // A lost rank is given up before the operations that wait for it.
         OnLost::Shrink => config.timeout.max(2 * registered.lost_after + CALL),
     };
-    let workers = arrival.ports.iter().map(|_| worker(&registered, lanes, timeout));
+    let streams = arrival.ports.addresses().iter();
+    let workers = streams.map(|_| worker(&registered, lanes, timeout));
     let workers = workers.collect::<Result<Vec<_>, String>>()?;
     let place = Place::new(0, index, arrival, registered);
     let moves = Arc::new(Moves::new(place, Instant::now()));
@@ -99,6 +100,11 @@ fn check(config: &Config) -> Result<(), String> {
             config.size,
             config.size - 1
         ));
+    }
+    if config.transport.is_some() && !config.faults.is_none() {
+        return Err(
+            "faults are injected into sockets of the kernel only: leave them out, or the transport".into(),
+        );
     }
     Ok(())
 }
@@ -140,7 +146,7 @@ fn first_that_answers(config: &Config, addresses: &[String]) -> Result<(usize, A
         } else {
             config.connect_timeout.min(CALL)
         };
-        match arrive(config, address, &[], patience) {
+        match arrive(config, address, None, patience) {
             Ok(arrival) => return Ok((index, arrival)),
             Err(reason) => reasons.push(reason),
         }

@@ -56,11 +56,12 @@ struct State {
 
 impl Moves {
     pub(crate) fn new(place: Place, clock: Instant) -> Self {
+        let streams = place.ports.addresses().len();
         Self {
             generation: AtomicU64::new(place.generation),
-            results: place.ports.iter().map(|_| AtomicU64::new(0)).collect(),
+            results: (0..streams).map(|_| AtomicU64::new(0)).collect(),
             state: Mutex::new(State {
-                reports: vec![None; place.ports.len()],
+                reports: vec![None; streams],
                 place: Arc::new(place),
                 trouble: None,
                 holds: 0,

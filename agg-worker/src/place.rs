@@ -10,7 +10,7 @@ use agg_core::worker::{Boundary, Membership};
 
 use crate::arrival::Arrival;
 use crate::names::Members;
-use crate::port::WorkerPort;
+use crate::transport::Ports;
 
 /// A rank's place in its job. It never changes: a rank that moves gets another one.
 pub(crate) struct Place {
@@ -25,7 +25,7 @@ pub(crate) struct Place {
     pub(crate) data_addr: SocketAddr,
     /// It is not bound to one address: it may answer from another than it was sent to.
     pub(crate) has_many_addresses: bool,
-    pub(crate) ports: Vec<Arc<WorkerPort>>,
+    pub(crate) ports: Arc<dyn Ports>,
     pub(crate) membership: Membership,
     pub(crate) members: Members,
     pub(crate) boundary: Option<agg_control::Boundary>,

@@ -5,8 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use udp_io::wait_any;
-
 use crate::shared::Shared;
 
 /// How long a thread sleeps at most before it looks whether it is to stop.
@@ -37,9 +35,8 @@ pub(crate) fn serve_idle(shared: &Shared) {
         };
         if shared.turns.wait_idle(pause) {
             let place = shared.moves.place();
-            let ports: Vec<_> = place.ports.iter().map(AsRef::as_ref).collect();
-            if let Err(error) = wait_any(&ports, STOP_INTERVAL) {
-                tracing::debug!(%error, "cannot wait on the sockets");
+            if let Err(error) = place.ports.wait(STOP_INTERVAL) {
+                tracing::debug!(%error, "cannot wait on the ports");
                 std::thread::sleep(BESIDES);
             }
         }
@@ -51,7 +48,7 @@ pub(crate) fn serve_idle(shared: &Shared) {
                 Err(TryLockError::WouldBlock) => continue,
             };
             if let Err(error) = stream.serve() {
-                tracing::debug!(%error, "a socket failed between operations");
+                tracing::debug!(%error, "a port failed between operations");
             }
         }
         if shared.moves.held().is_some() {

@@ -88,8 +88,8 @@ impl Shared {
             live: (0..config.size).collect(),
             losses: Vec::new(),
         };
-        let immovable = if config.aggregators.is_empty() {
-            Some("its only aggregator was in rank 0's process")
+        let immovable = if config.aggregators.is_empty() || !config.fail_over {
+            Some("its only aggregator was in a rank's process")
         } else if config.policy == agg_control::Policy::All {
             None
         } else {
@@ -197,8 +197,10 @@ impl Shared {
         for (index, stream) in self.streams.iter().enumerate() {
             let stream = lock(stream);
             let worker = stream.worker.stats();
-            stats.packets_sent += stream.packets_sent();
-            stats.packets_unsent += stream.unsent().0;
+            let counts = stream.counts();
+            stats.packets_sent += counts.sent;
+            stats.packets_unsent += counts.unsent;
+            stats.injected_losses += counts.lost;
             stats.resends += worker.resent();
             stats.resends_timeout += worker.resent_timeout;
             stats.resends_overtaken += worker.resent_overtaken;
@@ -206,7 +208,6 @@ impl Shared {
             stats.results += worker.results;
             stats.late += worker.late;
             stats.stalled += stream.stalled() / self.streams.len() as u32; // at most 64
-            stats.injected_losses += stream.port.lost();
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());
             }

@@ -13,9 +13,9 @@ pub struct Stats {
     pub busy: Duration,
     /// Of that: slept with chunks left to send, of which none was allowed before more results came; the mean of the streams.
     pub stalled: Duration,
-    /// Packets handed to the kernel, resends among them.
+    /// Packets sent, resends among them.
     pub packets_sent: u64,
-    /// Packets that the kernel did not take: they were sent again.
+    /// Packets for which there was no room or no way: they were sent again.
     pub packets_unsent: u64,
     /// Chunks sent again, for whatever reason.
     pub resends: u64,

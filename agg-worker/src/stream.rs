@@ -1,4 +1,4 @@
-//! One stream: the sans-IO worker behind one socket.
+//! One stream: the sans-IO worker behind one port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use agg_core::worker::StartError;
 use agg_core::{Failure, Nanos, Operation, Tensor};
-use udp_io::{Port, RecvBatch, SendBatch};
 
 use crate::moves::{Moves, Report, Trouble};
 use crate::place::Place;
-use crate::port::WorkerPort;
 use crate::simd::{self, StreamWorker};
+use crate::transport::{Link, LinkCounts, Ports};
 
 /// The longest sleep without a look whether the job has been ended from outside.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// Trains of packets to the one aggregator: full ones and a short one.
-const TRAINS: usize = 4;
-
 pub(crate) struct Stream {
     index: usize,
     pub(crate) worker: StreamWorker,
-    pub(crate) port: Arc<WorkerPort>,
+    /// The rank's ports, and of those the stream's.
+    ports: Arc<dyn Ports>,
+    link: Box<dyn Link>,
+    /// What became of packets at ports that it had before.
+    before: LinkCounts,
+    max_packet: usize,
     moves: Arc<Moves>,
     /// Of the place where this stream is.
     generation: u64,
@@ -37,9 +38,6 @@ pub(crate) struct Stream {
     aggregator_has_many_addresses: bool,
     /// Aggregators that the job has left: they may believe that it is still theirs, and say that it has ended.
     left: Vec<SocketAddr>,
-    received: RecvBatch,
-    sending: SendBatch,
-    packet: Box<[u8]>,
     /// Time in which nothing could be sent although the operation had chunks left.
     stalled: Duration,
 }
@@ -64,23 +62,23 @@ impl Stream {
         index: usize,
         worker: StreamWorker,
         moves: &Arc<Moves>,
-        packet_len: usize,
+        max_packet: usize,
         timeout: Duration,
         failover_after: Duration,
     ) -> Self {
         let place = moves.place();
-        let port = Arc::clone(&place.ports[index]);
+        let ports = Arc::clone(&place.ports);
         Self {
             index,
             generation: place.generation,
             timeout: nanos(timeout),
             failover_after: nanos(failover_after),
-            received: RecvBatch::new(port.udp(), packet_len),
-            sending: SendBatch::new(packet_len, TRAINS),
-            packet: vec![0; packet_len].into_boxed_slice(),
+            link: ports.link(index, max_packet),
+            before: LinkCounts::default(),
+            max_packet,
             stalled: Duration::ZERO,
             worker,
-            port,
+            ports,
             moves: Arc::clone(moves),
             aggregator: place.shard(index),
             aggregator_has_many_addresses: place.has_many_addresses,
@@ -126,8 +124,7 @@ impl Stream {
             } else if is_held {
                 self.moves.wait(Duration::from_nanos(due - now).min(LOOK_UP));
             } else if !heard {
-                self.port
-                    .wait_readable(Duration::from_nanos(due - now).min(LOOK_UP))?;
+                self.link.wait(Duration::from_nanos(due - now).min(LOOK_UP))?;
                 if self.worker.is_stalled() {
                     self.stalled += Duration::from_nanos(self.moves.now() - now);
                 }
@@ -201,10 +198,10 @@ impl Stream {
         self.left.retain(|left| *left != aggregator);
         self.aggregator = aggregator;
         self.aggregator_has_many_addresses = place.has_many_addresses;
-        let port = &place.ports[self.index];
-        if !Arc::ptr_eq(port, &self.port) {
-            self.received = RecvBatch::new(port.udp(), self.packet.len());
-            self.port = Arc::clone(port);
+        if !Arc::ptr_eq(&place.ports, &self.ports) {
+            self.before = self.counts();
+            self.link = place.ports.link(self.index, self.max_packet);
+            self.ports = Arc::clone(&place.ports);
         }
         let boundary = place.boundary_on(self.index);
         self.worker.rejoin(&place.membership, boundary, self.moves.now());
@@ -229,47 +226,55 @@ impl Stream {
 
     fn send_all(&mut self, tensor: &Tensor<'_>) -> io::Result<()> {
         let now = self.moves.now();
-        while let Some(len) = simd::transmit(&mut self.worker, now, tensor, &mut self.packet) {
-            self.port
-                .send(&mut self.sending, self.aggregator, &self.packet[..len])?;
+        while let Some(room) = self.link.room()
+            && let Some(len) = simd::transmit(&mut self.worker, now, tensor, room)
+        {
+            self.link.send(len, self.aggregator)?;
         }
-        self.port.flush(&mut self.sending).map(|_| ())
+        self.link.flush()
     }
 
     /// Takes in what has come; returns how many packets were the aggregator's.
     fn receive(&mut self, tensor: &mut Tensor<'_>) -> io::Result<usize> {
-        self.port.recv(&mut self.received)?;
-        let now = self.moves.now();
+        let Self {
+            link, worker, moves, ..
+        } = self;
+        let (aggregator, left) = (self.aggregator, &self.left);
+        let has_many_addresses = self.aggregator_has_many_addresses;
+        // When they have come, not when they are looked for.
+        let mut now = None;
         let mut count = 0;
-        for (source, packet) in self.received.packets() {
-            let is_expected = if self.aggregator_has_many_addresses {
-                source.port() == self.aggregator.port() && !self.left.contains(&source)
+        link.receive(&mut |source, packet| {
+            let is_expected = if has_many_addresses {
+                source.port() == aggregator.port() && !left.contains(&source)
             } else {
-                source == self.aggregator
+                source == aggregator
             };
             if is_expected {
-                simd::handle(&mut self.worker, now, packet, tensor);
+                let now = *now.get_or_insert_with(|| moves.now());
+                simd::handle(worker, now, packet, tensor);
                 count += 1;
             }
-        }
+        })?;
         if count > 0 {
             self.moves.count(self.index, self.worker.stats().results);
         }
         Ok(count)
     }
 
-    /// Packets that the kernel did not take, and why it did not take the last.
+    /// What became of packets.
+    pub(crate) fn counts(&self) -> LinkCounts {
+        self.before + self.link.counts()
+    }
+
+    /// Packets that could not be sent from the port, and why the last could not.
     pub(crate) fn unsent(&self) -> (u64, Option<io::Error>) {
-        (self.sending.counts().dropped, self.sending.last_error())
+        (self.link.counts().unsent, self.link.last_error())
     }
 
     /// Time in which nothing could be sent although the operation had chunks left.
     pub(crate) fn stalled(&self) -> Duration {
         self.stalled
-    }
-
-    pub(crate) fn packets_sent(&self) -> u64 {
-        self.sending.counts().sent
     }
 }
 

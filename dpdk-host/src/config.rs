@@ -19,7 +19,7 @@ pub struct HostConfig {
     pub ports: Vec<String>,
     /// Independent aggregators, each with the next UDP port and a core of its own.
     pub shards: u16,
-    /// Queues of a port at most; left out: one for each shard. Both ends of net_memif must have as many.
+    /// Queues of a port at most; left out: one for each shard, with net_memif one. Both ends of net_memif must have as many.
     pub queues: Option<u16>,
     /// Where shard 0 receives packets (UDP): the ports' own address, which the kernel need not have. Shard *s* is on the *s*-th
     /// UDP port after it.

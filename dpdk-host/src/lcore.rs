@@ -17,8 +17,8 @@ use crate::dpdk::{
 };
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
 
-/// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
-const ORDINARY: u32 = 1518;
+/// The longest frame of an ordinary Ethernet, with a tag, which virtual devices say whatever they carry.
+const ORDINARY: u32 = 1522;
 
 /// The command of DPDK's telemetry that answers with counters.
 const COMMAND: &str = "/tributary/counters";
@@ -203,19 +203,22 @@ fn devices(eal: &Eal, names: &[String]) -> Result<Vec<Device>, HostError> {
     }
 }
 
-/// Says in the log where a shard's memory is far from a port.
+/// Says in the log where a shard works far from a port.
 fn say_where(shard: usize, core: &Lcore, devices: &[Device], infos: &[PortInfo]) {
     for (device, info) in devices.iter().zip(infos) {
-        if let (Some(here), Some(there)) = (core.node(), info.node)
-            && here != there
-        {
+        if let Some(far) = far(core.node(), info.node) {
             let (core, port) = (core.number(), device.name());
-            tracing::warn!(
-                "shard {shard} works on core {core} of NUMA node {here}, port {port} is on node {there}: give cores of \
-                 that node with -l"
-            );
+            tracing::warn!("shard {shard} works on core {core}, far from port {port}: {far}");
         }
     }
+}
+
+/// What there is to say of a core and a port on these NUMA nodes.
+fn far(core: Option<u32>, port: Option<u32>) -> Option<String> {
+    let (core, port) = core.zip(port).filter(|(core, port)| core != port)?;
+    Some(format!(
+        "NUMA node {core}, the port is on {port}: give cores of that node with -l"
+    ))
 }
 
 /// One for each shard, on the node where frames are received.
@@ -240,11 +243,7 @@ fn start_port(
     pools: &[Pool],
     links: &mut [Vec<Link>],
 ) -> Result<(Port, About), HostError> {
-    let queues = config
-        .shards
-        .min(info.max_queues)
-        .min(config.queues.unwrap_or(u16::MAX))
-        .max(1);
+    let queues = queues(config, &info);
     let ethernet = Framing::new(&local, config.vlan).ethernet();
     let mtu = mtu(config, &info, ethernet);
     let name = device.name().to_owned();
@@ -309,10 +308,22 @@ fn steer(port: &Port, name: &str, config: &HostConfig, local: SocketAddr, queues
             false
         }
         Err(error) => {
-            tracing::info!("port {name}: steering by hand-off between the shards' cores: {error}");
+            tracing::info!("steering by hand-off between the shards' cores: {error}");
             false
         }
     }
+}
+
+/// How many queues a port gets. A queue of net_memif that the peer does not have is taken for its first one: so it has one, unless
+/// the user says that the peers have more.
+fn queues(config: &HostConfig, info: &PortInfo) -> u16 {
+    let usual = if info.driver == "net_memif" {
+        1
+    } else {
+        config.shards
+    };
+    let wanted = config.queues.unwrap_or(usual);
+    wanted.min(config.shards).min(info.max_queues).max(1)
 }
 
 /// What the port carries, and an mbuf holds where a frame must be in one. A virtual device that says nothing may spread frames
@@ -332,9 +343,8 @@ fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn packets_fit_the_port_and_the_mbufs() {
-        let info = |mtu| PortInfo {
+    fn info(mtu: u16) -> PortInfo {
+        PortInfo {
             driver: String::new(),
             mac: [0; 6],
             mtu,
@@ -343,7 +353,40 @@ mod tests {
             node: None,
             has_checksums: false,
             has_scatter: false,
+        }
+    }
+
+    #[test]
+    fn each_shard_has_a_queue_where_that_is_safe() {
+        let info = |driver: &str, max_queues| PortInfo {
+            driver: driver.to_owned(),
+            max_queues,
+            ..info(1500)
         };
+        let config = |queues| HostConfig {
+            shards: 4,
+            queues,
+            ..HostConfig::default()
+        };
+        assert_eq!(queues(&config(None), &info("net_ring", 16)), 4);
+        assert_eq!(queues(&config(None), &info("net_ring", 2)), 2);
+        assert_eq!(queues(&config(Some(3)), &info("net_ring", 16)), 3);
+        assert_eq!(queues(&config(Some(9)), &info("net_ring", 16)), 4);
+        assert_eq!(queues(&config(None), &info("net_memif", 255)), 1);
+        assert_eq!(queues(&config(Some(2)), &info("net_memif", 255)), 2);
+    }
+
+    #[test]
+    fn a_core_on_another_node_is_told_and_one_that_is_on_any_is_not() {
+        let told = "NUMA node 1, the port is on 0: give cores of that node with -l";
+        assert_eq!(far(Some(1), Some(0)).as_deref(), Some(told));
+        for (core, port) in [(Some(1), Some(1)), (None, Some(0)), (Some(1), None), (None, None)] {
+            assert_eq!(far(core, port), None);
+        }
+    }
+
+    #[test]
+    fn packets_fit_the_port_and_the_mbufs() {
         let config = |mtu| HostConfig {
             mtu,
             ..HostConfig::default()

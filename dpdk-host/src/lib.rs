@@ -9,6 +9,7 @@ mod arp;
 mod check;
 mod config;
 mod counters;
+pub mod discovery;
 pub mod dpdk;
 mod echo;
 mod error;

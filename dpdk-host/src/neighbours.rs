@@ -105,7 +105,7 @@ impl Neighbours {
     }
 
     /// The same neighbours, for another shard.
-    pub(crate) fn share(&self) -> Self {
+    pub fn share(&self) -> Self {
         Self {
             network: self.network,
             shared: Arc::clone(&self.shared),
@@ -121,7 +121,7 @@ impl Neighbours {
     }
 
     /// Takes in what other shards have heard since.
-    pub(crate) fn refresh(&mut self) {
+    pub fn refresh(&mut self) {
         let changes = self.shared.changes.load(Ordering::Acquire);
         if changes != self.seen {
             // Before the table is looked at: what changes now is seen the next time.
@@ -134,8 +134,13 @@ impl Neighbours {
         }
     }
 
+    /// Another number after each [`Self::refresh`] that has changed something.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// From now on the way to `to` is needed once more.
-    pub(crate) fn want(&mut self, to: IpAddr) {
+    pub fn want(&mut self, to: IpAddr) {
         if let Some(next) = self.network.next_hop(to) {
             let mut table = self.shared.lock();
             let neighbour = table.entry(next).or_insert(Neighbour {
@@ -147,8 +152,14 @@ impl Neighbours {
         }
     }
 
+    /// Whether it is needed.
+    pub fn wants(&self, to: IpAddr) -> bool {
+        let next = self.network.next_hop(to);
+        next.is_some_and(|next| self.shared.lock().contains_key(&next))
+    }
+
     /// It is needed once less.
-    pub(crate) fn release(&mut self, to: IpAddr) {
+    pub fn release(&mut self, to: IpAddr) {
         let Some(next) = self.network.next_hop(to) else {
             return;
         };
@@ -163,7 +174,7 @@ impl Neighbours {
     }
 
     /// Somebody says how he is reached. It is kept if he is needed.
-    pub(crate) fn learn(&mut self, who: IpAddr, hop: Hop, now: Nanos) {
+    pub fn learn(&mut self, who: IpAddr, hop: Hop, now: Nanos) {
         let mut table = self.shared.lock();
         if let Some(neighbour) = table.get_mut(&who) {
             neighbour.ask = now + REFRESH;
@@ -175,12 +186,12 @@ impl Neighbours {
 
     /// How `to` is reached, if that was known at the last [`Self::refresh`].
     #[inline]
-    pub(crate) fn hop(&self, to: IpAddr) -> Option<Hop> {
+    pub fn hop(&self, to: IpAddr) -> Option<Hop> {
         self.known.get(&self.network.next_hop(to)?).copied()
     }
 
     /// Who is to be asked for now: by this shard, since the others are not told to.
-    pub(crate) fn due(&mut self, now: Nanos) -> Vec<IpAddr> {
+    pub fn due(&mut self, now: Nanos) -> Vec<IpAddr> {
         let mut table = self.shared.lock();
         let due = table.iter_mut().filter(|(_, neighbour)| neighbour.ask <= now);
         let due = due.map(|(who, neighbour)| {

@@ -1,15 +1,14 @@
 //! A core at its queues: it receives, aggregates and sends, one burst after the other.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agg_core::{Endpoint, Nanos, Verdict};
 use agg_host::ShardAggregator;
 use agg_host::frame::{Datagram, Ethernet, Ip, TYPE_IPV4, TYPE_IPV6};
 
-use crate::arp::{Arp, Operation, TYPE_ARP};
+use crate::discovery::{self, Heard, Ours};
 use crate::dpdk::{Arrival, BURST, Burst, Mbuf, Pool, ReceiveQueue, RingReceiver};
-use crate::nd::Message;
 use crate::neighbours::Hop;
 use crate::outbox::Outbox;
 use crate::shard::{Shard, State};
@@ -131,17 +130,16 @@ fn ask_for_neighbours(state: &mut State, outbox: &mut Outbox, now: Nanos) {
     let State {
         neighbours, frames, ..
     } = state;
-    let (ours, vlan) = (outbox.address().ip(), outbox.framing().vlan());
+    let (ip, vlan) = (outbox.address().ip(), outbox.framing().vlan());
     for who in neighbours.due(now) {
         for port in 0..outbox.links().len() {
             let mac = outbox.links()[port].mac;
-            let request = match (ours, who) {
-                (IpAddr::V4(ours), IpAddr::V4(who)) => Arp::request((mac, ours), who).frame(vlan),
-                (IpAddr::V6(ours), IpAddr::V6(who)) => nd::solicit((mac, ours), who, vlan),
-                // No way there is of another family.
-                _ => continue,
+            let ours = Ours { mac, ip, vlan };
+            // No way there is of another family.
+            let Some(question) = discovery::ask(&ours, who) else {
+                continue;
             };
-            outbox.push_bytes(port, &request, frames);
+            outbox.push_bytes(port, &question, frames);
         }
     }
 }
@@ -178,7 +176,7 @@ where
 
     fn frame(&mut self, mbuf: Mbuf) {
         let arrival = mbuf.arrival();
-        if mbuf.segments() == 1 {
+        if !arrival.is_spread {
             return self.whole(mbuf, arrival);
         }
         let Some(mut whole) = self.outbox.empty() else {
@@ -201,8 +199,10 @@ where
         }
         match ethernet.kind {
             TYPE_IPV4 | TYPE_IPV6 => self.ip(mbuf, arrival, &ethernet),
-            TYPE_ARP => self.arp(mbuf, &ethernet),
-            _ => self.count(FrameCounter::Foreign),
+            _ => match discovery::hear(mbuf.bytes(), &ethernet, None, &self.ours()) {
+                Some(heard) => self.heard(mbuf, heard),
+                None => self.count(FrameCounter::Foreign),
+            },
         }
     }
 
@@ -216,9 +216,9 @@ where
             return self.count(FrameCounter::Foreign);
         };
         if ip.protocol == nd::PROTOCOL_ICMPV6
-            && let Some(message) = Message::read(frame, &ip)
+            && let Some(heard) = discovery::hear(frame, ethernet, Some(&ip), &self.ours())
         {
-            return self.discovery(mbuf, ethernet, message);
+            return self.heard(mbuf, heard);
         }
         if ip.to() != ours.ip() {
             return self.count(FrameCounter::Foreign);
@@ -270,37 +270,15 @@ where
         self.outbox.deliver(verdict, answer, source, self.state);
     }
 
-    fn arp(&mut self, mbuf: Mbuf, ethernet: &Ethernet) {
-        let Some(arp) = Arp::read(&mbuf.bytes()[ethernet.len()..]) else {
-            return self.count(FrameCounter::Foreign);
-        };
-        let (mac, who) = arp.sender;
-        self.learn(who.into(), mac);
-        if arp.operation == Operation::Request && self.outbox.address().ip() == arp.target.1 {
-            let answer = arp.answer(self.mac()).frame(self.outbox.framing().vlan());
+    /// Takes in what somebody says of his Ethernet address, and tells him ours if he asks.
+    fn heard(&mut self, mbuf: Mbuf, heard: Heard) {
+        if let Some((who, mac)) = heard.said {
+            let hop = self.hop(mac);
+            self.state.neighbours.learn(who, hop, self.now);
+        }
+        if let Some(answer) = heard.answer {
             self.answer_with(mbuf, &answer);
         }
-    }
-
-    /// What ARP is for IPv4.
-    fn discovery(&mut self, mbuf: Mbuf, ethernet: &Ethernet, message: Message) {
-        let (target, sender) = match message {
-            Message::Advertisement { target, mac } => return self.learn(target.into(), mac),
-            Message::Solicitation { target, sender } => (target, sender),
-        };
-        if let Some((who, Some(mac))) = sender {
-            self.learn(who.into(), mac);
-        }
-        if self.outbox.address().ip() == target {
-            let asker = sender.map(|(who, mac)| (mac.unwrap_or(ethernet.from), who));
-            let answer = nd::advertise((self.mac(), target), asker, self.outbox.framing().vlan());
-            self.answer_with(mbuf, &answer);
-        }
-    }
-
-    fn learn(&mut self, who: IpAddr, mac: [u8; 6]) {
-        let hop = self.hop(mac);
-        self.state.neighbours.learn(who, hop, self.now);
     }
 
     /// Answers who asked for our Ethernet address, in the mbuf that he asked in.
@@ -309,6 +287,15 @@ where
         mbuf.bytes_mut().copy_from_slice(answer);
         self.count(FrameCounter::ArpAnswered);
         self.outbox.push(self.port, mbuf, &mut self.state.frames);
+    }
+
+    /// Our addresses here.
+    fn ours(&self) -> Ours {
+        Ours {
+            mac: self.mac(),
+            ip: self.outbox.address().ip(),
+            vlan: self.outbox.framing().vlan(),
+        }
     }
 
     /// Our Ethernet address here.

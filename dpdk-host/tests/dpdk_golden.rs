@@ -13,14 +13,16 @@ use agg_model::vectors::text::Hex;
 use agg_model::vectors::trace::AGGREGATOR;
 use agg_model::vectors::{Event, Expectation, JobLine, Recalled, Trace, VerdictKind, frame, pcap};
 use dpdk_host::dpdk::{Device, Eal, Pool, Port, PortConfig};
-use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
+use dpdk_host::{FrameCounter, HandOff, Link, Network, Poller, Route, Shard};
 
 #[path = "common/answering.rs"]
 mod answering;
+#[path = "common/dress.rs"]
+mod dress;
 #[path = "common/eal.rs"]
 mod eal;
 
-use answering::{arp_reply, sent};
+use dress::Dress;
 
 const MBUFS: u32 = 255;
 
@@ -30,6 +32,7 @@ type Asked = (u32, Round, MemberSet, Option<Vec<i32>>);
 /// A trace on its way through the host.
 struct Player<'t> {
     trace: &'t Trace,
+    dress: Dress,
     shard: Shard,
     poller: Poller,
     /// The jobs as they are now.
@@ -48,28 +51,25 @@ fn ends(job: &JobLine) -> Vec<SocketAddrV4> {
 }
 
 /// The answers by which the aggregator learns where a job's members are.
-fn replies(job: &JobLine) -> impl Iterator<Item = Vec<u8>> {
+fn replies(job: &JobLine, dress: Dress) -> impl Iterator<Item = Vec<u8>> {
     ends(job)
         .into_iter()
-        .map(|end| arp_reply(*end.ip(), *AGGREGATOR.ip()))
+        .map(move |end| dress.reply(*end.ip(), *AGGREGATOR.ip()))
 }
 
 /// All that is received, in order.
-fn capture(trace: &Trace) -> Vec<u8> {
-    let mut frames: Vec<Vec<u8>> = trace.setup.jobs.iter().flat_map(replies).collect();
+fn capture(trace: &Trace, dress: Dress) -> Vec<u8> {
+    let jobs = trace.setup.jobs.iter();
+    let mut frames: Vec<Vec<u8>> = jobs.flat_map(|job| replies(job, dress)).collect();
     for event in &trace.events {
         match event {
             Event::Packet(expected) => {
                 let datagram = &trace.datagrams[expected.packet - 1];
                 let number = expected.packet as u16;
-                frames.push(frame::write(
-                    datagram.source,
-                    AGGREGATOR,
-                    number,
-                    &datagram.payload,
-                ));
+                let frame = frame::write(datagram.source, AGGREGATOR, number, &datagram.payload);
+                frames.push(dress.frame(&frame));
             }
-            Event::Admit(line) => frames.extend(replies(&line.admit)),
+            Event::Admit(line) => frames.extend(replies(&line.admit, dress)),
             _ => {}
         }
     }
@@ -85,9 +85,13 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
     }
     let frames = pcap::read(&file).expect("a capture");
     let frames = frames.into_iter().map(<[u8]>::to_vec);
-    frames
-        .filter(|frame| Ethernet::read(frame).is_some_and(|header| header.kind != 0x0806))
-        .collect()
+    frames.filter(|frame| !asks(frame)).collect()
+}
+
+fn asks(frame: &[u8]) -> bool {
+    let ethernet = Ethernet::read(frame).expect("a frame");
+    // ICMPv6, behind a header without extensions.
+    ethernet.kind == 0x0806 || ethernet.kind == 0x86dd && frame[ethernet.len() + 6] == 58
 }
 
 impl Player<'_> {
@@ -107,11 +111,18 @@ impl Player<'_> {
         state.aggregator.release(job.key);
         state
             .aggregator
-            .admit(&config(&job))
+            .admit(&self.dress.job(config(&job)))
             .expect("memory was made for it");
         let route = Route {
-            members: line.members.iter().map(|member| member.address.into()).collect(),
-            parent: line.parent.as_ref().map(|parent| parent.address.into()),
+            members: line
+                .members
+                .iter()
+                .map(|member| self.dress.address(member.address))
+                .collect(),
+            parent: line
+                .parent
+                .as_ref()
+                .map(|parent| self.dress.address(parent.address)),
         };
         state.set_route(job.key, route);
         drop(state);
@@ -129,7 +140,7 @@ impl Player<'_> {
         if let Some(Hex(packet)) = &expected.output {
             let to = self.receivers(expected.verdict, packet, source);
             self.expected
-                .extend(to.iter().map(|to| sent(AGGREGATOR, *to, packet)));
+                .extend(to.iter().map(|to| self.dress.sent(AGGREGATOR, *to, packet)));
         }
         let state = self.shard.lock();
         let counters = state.aggregator.counters();
@@ -261,13 +272,20 @@ fn control(aggregator: &mut agg_host::ShardAggregator, event: &Event) {
     }
 }
 
-/// One trace; how many frames came out.
-fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) -> usize {
+/// One trace; how many frames came out, and how many came in several mbufs.
+fn play(
+    eal: &Eal,
+    [received, answers]: [&Pool; 2],
+    directory: &Path,
+    dress: Dress,
+    name: &str,
+    trace: &Trace,
+) -> (usize, u64) {
     let (input, output) = (directory.join("in.pcap"), directory.join("out.pcap"));
-    fs::write(&input, capture(trace)).expect("a file");
+    fs::write(&input, capture(trace, dress)).expect("a file");
     let arguments = format!("rx_pcap={},tx_pcap={}", input.display(), output.display());
-    let device = Device::add(eal, &format!("net_pcap{number}"), &arguments).expect("a device");
-    let (port, mut queues) = Port::start(device, pool, &PortConfig::default()).expect("a port");
+    let device = Device::add(eal, name, &arguments).expect("a device");
+    let (port, mut queues) = Port::start(device, received, &PortConfig::default()).expect("a port");
     let jobs = trace.setup.admitted();
     let heads = vec![Head::VACANT; jobs.iter().map(ModelJob::heads).sum()];
     // What a real host's memory held before.
@@ -275,26 +293,28 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
     let aggregator = Aggregator::new(heads.into_boxed_slice(), values.into_boxed_slice());
     // No address of a trace is behind a gateway.
     let network = Network {
-        address: (*AGGREGATOR.ip()).into(),
+        address: dress.ip(*AGGREGATOR.ip()),
         prefix: 0,
         gateway: None,
     };
     let link = Link::alone(queues.pop().expect("a queue"), [2, 0, 10, 77, 0, 1], false);
     let mut player = Player {
         trace,
+        dress,
         shard: Shard::new(aggregator, network),
         poller: Poller::new(
             vec![link],
             HandOff::alone(),
-            pool.clone(),
-            AGGREGATOR.into(),
-            None,
+            answers.clone(),
+            dress.address(AGGREGATOR),
+            dress.vlan,
         ),
         jobs: Vec::new(),
         asked: Vec::new(),
         expected: Vec::new(),
     };
     player.play();
+    let gathered = player.shard.lock().frames.get(FrameCounter::Gathered);
     let Player { poller, expected, .. } = player;
     // The capture is whole when the port is closed.
     drop((poller, port));
@@ -303,30 +323,56 @@ fn play(eal: &Eal, pool: &Pool, directory: &Path, number: usize, trace: &Trace) 
         assert_eq!(came, expected, "{}: frame {}", trace.name, at + 1);
     }
     assert_eq!(came.len(), expected.len(), "{}: frames", trace.name);
-    came.len()
+    (came.len(), gathered)
 }
 
-#[test]
-fn each_golden_trace_gives_the_same_frames_as_the_specification() {
-    let eal = eal::start();
-    let pool = Pool::new(&eal, "frames", MBUFS, 2048, None).unwrap();
+/// All traces; how many mbufs' frames were gathered.
+fn play_all(eal: &Eal, pools: [&Pool; 2], dress: Dress, prefix: &str) -> u64 {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/vectors");
     let traces = Trace::read_all(&vectors).expect("docs/vectors can be read");
     let directory: PathBuf = std::env::temp_dir().join(format!("trib-dpdk-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    let (mut packets, mut frames) = (0, 0);
+    let (mut packets, mut frames, mut gathered) = (0, 0, 0);
     for (number, trace) in traces.iter().enumerate() {
-        frames += play(&eal, &pool, &directory, number, trace);
+        let name = format!("net_pcap_{prefix}{number}");
+        let (came, of_several) = play(eal, pools, &directory, dress, &name, trace);
+        frames += came;
+        gathered += of_several;
         packets += trace.datagrams.len();
-        assert_eq!(pool.available(), MBUFS, "{}: all mbufs are back", trace.name);
+        for pool in pools {
+            assert_eq!(pool.available(), MBUFS, "{}: all mbufs are back", trace.name);
+        }
     }
     fs::remove_dir_all(&directory).unwrap();
     println!(
-        "{} traces with {packets} packets gave {frames} frames",
+        "{dress:?}: {} traces with {packets} packets, {gathered} of them in several mbufs, gave {frames} frames",
         traces.len()
     );
     assert!(
         traces.len() >= 30 && packets >= 400 && frames >= 300,
         "{packets} packets, {frames} frames"
     );
+    gathered
+}
+
+/// DPDK starts once in a process, so all of a file is one test.
+#[test]
+fn each_golden_trace_gives_the_same_frames_as_the_specification() {
+    let eal = eal::start();
+    let pool = |name, room| Pool::new(&eal, name, MBUFS, room, None).unwrap();
+    let (large, small) = (pool("frames", 2048), pool("small", 100));
+    for (ipv6, vlan, prefix) in [
+        (false, None, "plain"),
+        (true, None, "v6"),
+        (false, Some(7), "tagged"),
+        (true, Some(4094), "both"),
+    ] {
+        assert_eq!(play_all(&eal, [&large; 2], Dress { ipv6, vlan }, prefix), 0);
+    }
+    let dress = Dress {
+        ipv6: true,
+        vlan: Some(7),
+    };
+    let gathered = play_all(&eal, [&small, &large], dress, "small");
+    assert!(gathered >= 400, "{gathered} frames were longer than an mbuf");
 }

@@ -70,6 +70,7 @@ fn contribution(number: u8, slot: u16, resend: bool) -> Vec<u8> {
         workers: 1,
         scale: Some(0),
         next: Some(0),
+        // A sum of i32.
         op: 1 << 56 | 1000,
         op_seq: 0,
         rest: (0..LANES)

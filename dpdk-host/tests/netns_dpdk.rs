@@ -1,9 +1,11 @@
 //! Whole jobs through the poll-mode host on a veth: ordinary ranks in network namespaces, the aggregator at net_af_packet in
 //! another. No test here asserts a speed. `TRIBUTARY_TEST_LOG=1` shows what all processes say.
 
-use std::process::Output;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
+use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig};
 use testjob::{Rank, Server, Work, assert_success, bench, counters, run_all, sums};
 use testnet::{Host, Link, Net};
 
@@ -43,29 +45,42 @@ struct Cluster {
     other: Host,
     workers: Vec<Host>,
     // Dropped after the handles: it ends what still runs inside.
-    _net: Net,
+    net: Net,
 }
 
 impl Cluster {
     fn new(prefix: &str) -> Self {
+        Self::with_mtu(prefix, Link::default().mtu)
+    }
+
+    fn with_mtu(prefix: &str, mtu: u32) -> Self {
         let mut net = Net::new(prefix).expect("a network");
-        // A port's frames are of the size that a device would cut, as with XDP.
         let link = Link {
-            xdp: true,
+            mtu,
             ..Link::default()
         };
-        let aggregator = net.add_host("agg", link).expect("a host");
-        let other = net.add_host("other", Link::default()).expect("a host");
-        let worker = |rank| {
-            net.add_host(&format!("w{rank}"), Link::default())
-                .expect("a host")
+        // A port's frames are of the size that a device would cut, as with XDP.
+        let cut = Link {
+            xdp: true,
+            ..link.clone()
         };
+        let aggregator = net.add_host("agg", cut).expect("a host");
+        let other = net.add_host("other", link.clone()).expect("a host");
+        let worker = |rank| net.add_host(&format!("w{rank}"), link.clone()).expect("a host");
         Self {
             workers: (0..RANKS).map(worker).collect(),
             aggregator,
             other,
-            _net: net,
+            net,
         }
+    }
+
+    /// The same hosts as they are known otherwise.
+    fn all(mut self, otherwise: impl Fn(&Host) -> Host) -> Self {
+        self.aggregator = otherwise(&self.aggregator);
+        self.other = otherwise(&self.other);
+        self.workers = self.workers.iter().map(otherwise).collect();
+        self
     }
 
     fn sums_at(&self, host: &Host, work: &Work) -> Vec<String> {
@@ -109,6 +124,172 @@ fn netns_four_workers_get_the_bits_of_user_space_with_and_without_loss() {
     }
     let status = aggregator.stop();
     assert!(status.success(), "it stops when it is told to: {status}");
+}
+
+/// The bits of user space, with chunks of so many lanes and 1 % of packets lost; `started` is done before ranks start.
+fn gets_the_bits_of_user_space(
+    cluster: &Cluster,
+    server: &Server,
+    lanes: u32,
+    started: impl FnOnce(),
+) -> BTreeMap<String, u64> {
+    let work = Work {
+        lanes: Some(lanes),
+        window: Some(WINDOW),
+        ..Work::new("bits", RANKS as u32).of(2 * LENGTHS.len(), LENGTHS)
+    };
+    let flat = {
+        let _aggregator = udp().start(&cluster.other, None);
+        cluster.sums_at(&cluster.other, &work)
+    };
+    let mut aggregator = server.start(&cluster.aggregator, None);
+    started();
+    let results = cluster.sums_at(&cluster.aggregator, &work.with_loss(1));
+    assert_eq!(results, flat);
+    let counted = counters(&cluster.aggregator);
+    assert!(counted["contributions_merged"] > 0, "{counted:?}");
+    assert!(aggregator.stop().success());
+    counted
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_ranks_over_ipv6_get_the_bits_of_user_space() {
+    let cluster = Cluster::new("trib-dpdk-v6").all(|host| host.over_ipv6().expect("an IPv6 address"));
+    // Over IPv6 352 lanes do not fit a frame.
+    let counted = gets_the_bits_of_user_space(&cluster, &dpdk(), 256, || ());
+    assert!(
+        counted["frames_sent"] >= 4 * counted["slots_completed"],
+        "{counted:?}"
+    );
+}
+
+/// The VLAN of the tests.
+const VLAN: u16 = 7;
+
+/// What a switch does between a port without tags and one with: the kernel of a test machine may not know VLANs.
+#[test]
+#[ignore = "a part of another test"]
+fn tagger() {
+    if std::env::var_os("TRIBUTARY_TAGGER").is_none() {
+        return;
+    }
+    let arguments: Vec<&str> = EAL.split(' ').collect();
+    let eal = Eal::start(&arguments).expect("DPDK starts");
+    let pool = Pool::new(&eal, "frames", 8191, 2048, None).expect("a pool");
+    let port = |interface: &str| {
+        let name = format!("net_af_packet_{interface}");
+        let device = Device::add(&eal, &name, &format!("iface={interface}")).expect("a device");
+        let (port, mut queues) = Port::start(device, &pool, &PortConfig::default()).expect("a port");
+        (port, queues.pop().expect("a queue"))
+    };
+    let ((_plain, mut plain), (_tagged, mut tagged)) = (port("eth0"), port("tag0"));
+    println!("forwarding");
+    let (mut received, mut sent) = (Burst::default(), Burst::default());
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        plain.receive(BURST, &mut received);
+        for mut mbuf in received.drain() {
+            assert!(mbuf.insert_tag(VLAN) && sent.push(mbuf).is_ok());
+        }
+        tagged.send(&mut sent);
+        sent.drain().for_each(drop);
+        tagged.receive(BURST, &mut received);
+        for mut mbuf in received.drain() {
+            // What has no tag does not get through.
+            let frame = mbuf.bytes_mut();
+            if frame[12..16] == [0x81, 0, 0, VLAN as u8] {
+                let len = frame.len();
+                frame.copy_within(16..len, 12);
+                mbuf.set_len(len - 4);
+                assert!(sent.push(mbuf).is_ok());
+            }
+        }
+        plain.send(&mut sent);
+        sent.drain().for_each(drop);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_in_a_vlan_ranks_get_the_bits_of_user_space() {
+    let mut cluster = Cluster::new("trib-dpdk-vlan");
+    let link = Link {
+        xdp: true,
+        ..Link::default()
+    };
+    let switch = cluster.net.add_host("tagger", link).expect("a host");
+    let aggregator = cluster.aggregator.namespace();
+    ip(
+        &switch,
+        &format!("link add tag0 type veth peer name dpdk0 netns {aggregator}"),
+    );
+    ip(&switch, "link set tag0 addrgenmode none up");
+    ip(&cluster.aggregator, "link set dpdk0 addrgenmode none up");
+    let mut tagger = switch.command(std::env::current_exe().expect("this program"));
+    tagger.args(["--exact", "tagger", "--ignored", "--nocapture"]);
+    let _tagger = testjob::Process::start(tagger.env("TRIBUTARY_TAGGER", "").stdout(Stdio::null()));
+    let eal = format!("{EAL} --vdev net_af_packet0,iface=dpdk0");
+    let arguments = ["serve", "--vlan", "7", "--eal", &eal];
+    let server = Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &arguments);
+    let server = server.receiving_at([10, 77, 0, 200].into());
+    let counted = gets_the_bits_of_user_space(&cluster, &server, 352, || ());
+    assert!(counted["frames_arp_answered"] > 0, "{counted:?}");
+    assert_eq!(counted["frames_dropped_vlan"], 0, "{counted:?}");
+}
+
+/// Runs `ip` on a host.
+fn ip(host: &Host, arguments: &str) {
+    let output = host.command("ip").args(arguments.split(' ')).output();
+    let output = output.expect("ip starts");
+    assert!(output.status.success(), "ip {arguments}: {output:?}");
+}
+
+/// A chunk of 2048 lanes in a frame.
+#[test]
+#[ignore = "needs root"]
+fn netns_jumbo_frames_get_the_bits_of_user_space() {
+    let cluster = Cluster::with_mtu("trib-dpdk-jumbo", 9000);
+    let eal = format!("{EAL} --vdev net_af_packet0,iface=eth0,framesz=9216,blocksz=36864");
+    let arguments = ["serve", "--mtu", "9000", "--mbuf-room", "9216", "--eal", &eal];
+    let server = Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &arguments);
+    let counted = gets_the_bits_of_user_space(&cluster, &server, 2048, || ());
+    assert_eq!(counted["frames_gathered"], 0, "{counted:?}");
+}
+
+/// A port that computes checksums, and looks at those that arrive: net_tap, joined to the network by a bridge.
+#[test]
+#[ignore = "needs root"]
+fn netns_checksums_are_the_port_s_where_it_has_them() {
+    for (is_ipv6, data, lanes) in [(false, "10.77.0.200", 352), (true, "fd77::200", 256)] {
+        let mut cluster = Cluster::new("trib-dpdk-tap");
+        if is_ipv6 {
+            cluster = cluster.all(|host| host.over_ipv6().expect("an IPv6 address"));
+        }
+        // The bridge is what the host is known by, and what its link is joined to.
+        let aggregator = &cluster.aggregator;
+        let prefix = if is_ipv6 { "64 nodad" } else { "24" };
+        let address = format!("{}/{prefix}", aggregator.address());
+        ip(aggregator, "link add br1 type bridge");
+        ip(aggregator, "link set br1 addrgenmode none up");
+        ip(aggregator, "address flush dev eth0");
+        ip(aggregator, &format!("address add {address} dev br1"));
+        ip(aggregator, "link set eth0 master br1");
+        let eal = format!("{EAL} --vdev net_tap0,iface=dtap0");
+        let server = Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &["serve", "--eal", &eal]);
+        let server = server.receiving_at(data.parse().expect("an address"));
+        // The kernel's end has the port's own address, which the bridge would take for its own.
+        let joined = || {
+            ip(
+                aggregator,
+                "link set dtap0 address 02:00:00:00:00:01 addrgenmode none",
+            );
+            ip(aggregator, "link set dtap0 master br1 up");
+        };
+        let counted = gets_the_bits_of_user_space(&cluster, &server, lanes, joined);
+        assert_eq!(counted["frames_dropped_bad_checksum"], 0, "{counted:?}");
+    }
 }
 
 /// 25 000 chunks of 352 lanes, three times, every lane checked by every rank.

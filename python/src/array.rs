@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 
 use agg_worker::{Buffer, Element};
+use half::{bf16, f16};
 use numpy::npyffi::flags::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
@@ -12,6 +13,8 @@ use pyo3::prelude::*;
 pub(crate) enum Array {
     F32(Lent<f32>),
     I32(Lent<i32>),
+    F16(Lent<f16>),
+    Bf16(Lent<bf16>),
 }
 
 /// An array that is lent to an operation: it lives until the operation has ended.
@@ -36,17 +39,17 @@ impl<E: Element> Buffer for Lent<E> {
 }
 
 impl Array {
-    /// Lends an array. The error says what can be lent.
-    pub(crate) fn lend(operation: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// Lends an array. The error says what can be lent. `dtype` is for types that numpy does not have.
+    pub(crate) fn lend(operation: &str, object: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Self> {
         let refuse = |what: &str| {
             PyTypeError::new_err(format!(
-                "{operation} works in place on C-contiguous, writable numpy arrays of float32 or int32, not on {what}"
+                "{operation} works in place on C-contiguous, writable numpy arrays of float32, int32, float16 or bfloat16, not on {what}"
             ))
         };
         let array = object
             .cast::<PyUntypedArray>()
             .map_err(|_| refuse(&format!("a {}", object.get_type())))?;
-        let dtype = array.dtype();
+        let given = array.dtype();
         // SAFETY: a `PyUntypedArray` is a numpy array.
         let flags = unsafe { (*array.as_array_ptr()).fields.flags };
         for (flag, what) in [
@@ -61,15 +64,23 @@ impl Array {
                 return Err(refuse(what));
             }
         }
-        if is::<f32>(&dtype) {
-            Ok(Self::F32(Lent::of(array)))
-        } else if is::<i32>(&dtype) {
-            Ok(Self::I32(Lent::of(array)))
-        } else {
-            Err(refuse(&format!("one of {dtype}: convert it with astype")))
+        match dtype {
+            None if is::<f32>(&given) => Ok(Self::F32(Lent::of(array))),
+            None if is::<i32>(&given) => Ok(Self::I32(Lent::of(array))),
+            None if is::<f16>(&given) => Ok(Self::F16(Lent::of(array))),
+            // The type that the package ml_dtypes adds to numpy.
+            None if given.to_string() == BFLOAT16 => Ok(Self::Bf16(Lent::of(array))),
+            None => Err(refuse(&format!("one of {given}: convert it with astype"))),
+            Some(BFLOAT16) if is::<u16>(&given) => Ok(Self::Bf16(Lent::of(array))),
+            Some(dtype) => Err(PyTypeError::new_err(format!(
+                "dtype = '{dtype}' of an array of {given}: only 'bfloat16' of uint16 can be given, numpy has the others itself"
+            ))),
         }
     }
 }
+
+/// numpy has no such type.
+const BFLOAT16: &str = "bfloat16";
 
 fn is<E: numpy::Element>(dtype: &Bound<'_, PyArrayDescr>) -> bool {
     dtype.is_equiv_to(&numpy::dtype::<E>(dtype.py()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agg_worker::{Config, Error, Stats};
+use agg_worker::{Config, Error, ReduceOp, Stats};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -12,7 +12,7 @@ use crate::array::{Array, Lent};
 use crate::error::exception;
 use crate::feedback::Feedback;
 use crate::live::Live;
-use crate::options::{Addresses, PolicyOption, on_lost, seconds};
+use crate::options::{Addresses, PolicyOption, on_lost, reduce_options, seconds};
 use crate::pending::Pending;
 use crate::wait::interruptible;
 
@@ -37,7 +37,7 @@ impl Communicator {
     #[new]
     #[pyo3(signature = (
         world, rank = None, size = None, *, aggregators = None, policy = None, on_lost = "abort", timeout = 10.0,
-        connect_timeout = 10.0, wait = 60.0, linger = 5.0, failover_after = 1.0, lanes = None, window = None, streams = None,
+        connect_timeout = 10.0, wait = 60.0, linger = 5.0, fail_over = true, failover_after = 1.0, lanes = None, window = None, streams = None,
         weight = 100, priority = 0
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
@@ -53,6 +53,7 @@ impl Communicator {
         connect_timeout: f64,
         wait: f64,
         linger: f64,
+        fail_over: bool,
         failover_after: f64,
         lanes: Option<u32>,
         window: Option<u32>,
@@ -80,6 +81,7 @@ impl Communicator {
             connect_timeout: seconds("connect_timeout", connect_timeout)?,
             wait: seconds("wait", wait)?,
             linger: seconds("linger", linger)?,
+            fail_over,
             failover_after: seconds("failover_after", failover_after)?,
             lanes,
             window,
@@ -122,61 +124,74 @@ impl Communicator {
         self.open(py, |communicator| communicator.ranks())
     }
 
-    /// Sums an array over all ranks, in place: every rank ends with the same bits. `all_reduce_async(...).wait()` in one.
+    /// Reduces an array over all ranks, in place: every rank ends with the same bits. `all_reduce_async(...).wait()` in one.
     ///
-    /// With a `feedback` (of float32) what the sum does not hold of this rank's values is kept there, for the next call with it,
-    /// and `(chunks, late)` is returned. After Ctrl-C the operation goes on in the background, and the array must not be
-    /// used before it has ended: close or drop the communicator.
-    #[pyo3(signature = (array, op = "sum", *, feedback = None))]
+    /// `op` is "sum", "avg", "min" or "max"; `wire` the bits of an element on the wire: 32, or for sums and averages of floats 16
+    /// or 8, which round more. `dtype="bfloat16"` says what the bits of an array of uint16 are.
+    ///
+    /// With a `feedback` (sums and averages of float32) what the sum does not hold of this rank's values is kept there, for the
+    /// next call with it, and `(chunks, late)` is returned. After Ctrl-C the operation goes on in the background, and the array
+    /// must not be used before it has ended: close or drop the communicator.
+    #[pyo3(signature = (array, op = "sum", *, wire = 32, feedback = None, dtype = None))]
     fn all_reduce(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         op: &str,
+        wire: u32,
         feedback: Option<Py<Feedback>>,
+        dtype: Option<&str>,
     ) -> PyResult<Option<(u64, u64)>> {
-        self.all_reduce_async(py, array, op, feedback)?.finish(py, None)
+        let pending = self.all_reduce_async(py, array, op, wire, feedback, dtype)?;
+        pending.finish(py, None)
     }
 
     /// The same in the background. The array is the operation's until `wait` of what is returned has said that it has ended.
-    #[pyo3(signature = (array, op = "sum", *, feedback = None))]
+    #[pyo3(signature = (array, op = "sum", *, wire = 32, feedback = None, dtype = None))]
     fn all_reduce_async(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         op: &str,
+        wire: u32,
         feedback: Option<Py<Feedback>>,
+        dtype: Option<&str>,
     ) -> PyResult<Pending> {
-        if op != "sum" {
-            return Err(PyValueError::new_err(format!(
-                "op = '{op}' is unknown: give 'sum'"
-            )));
-        }
-        let array = Array::lend("all_reduce", array)?;
+        let options = reduce_options(op, wire)?;
+        let array = Array::lend("all_reduce", array, dtype)?;
         let Some(owner) = feedback else {
             return self.open(py, |communicator| match array {
-                Array::F32(array) => Pending::new(communicator.submit(array), None),
-                Array::I32(array) => Pending::new(communicator.submit(array), None),
+                Array::F32(array) => Pending::new(communicator.submit_with(array, options), None),
+                Array::I32(array) => Pending::new(communicator.submit_with(array, options), None),
+                Array::F16(array) => Pending::new(communicator.submit_with(array, options), None),
+                Array::Bf16(array) => Pending::new(communicator.submit_with(array, options), None),
             });
         };
         let Array::F32(array) = array else {
             return Err(PyTypeError::new_err("error feedback is for arrays of float32"));
         };
+        // Before the feedback is taken: an operation that fails does not give it back.
+        if matches!(options.op, ReduceOp::Min | ReduceOp::Max) {
+            return Err(exception(py, &Error::NothingToFeedBack { op: options.op }));
+        }
         check_length(&array, &owner)?;
         let feedback = owner.get().take()?;
         self.open(py, |communicator| {
-            Pending::new(communicator.submit_with_feedback(array, feedback), Some(owner))
+            let pending = communicator.submit_feedback_with(array, feedback, options);
+            Pending::new(pending, Some(owner))
         })
     }
 
-    /// Copies rank `root`'s array to every rank, bit for bit.
+    /// Copies rank `root`'s array to every rank, bit for bit. It takes as many bytes as `all_reduce`.
     #[pyo3(signature = (array, root = 0))]
     fn broadcast(&self, py: Python<'_>, array: &Bound<'_, PyAny>, root: u32) -> PyResult<()> {
-        let array = Array::lend("broadcast", array)?;
+        let array = Array::lend("broadcast", array, None)?;
         let pending = self.open(py, |communicator| {
             Ok(match array {
                 Array::F32(array) => Pending::new(communicator.submit_broadcast(root, array)?, None),
                 Array::I32(array) => Pending::new(communicator.submit_broadcast(root, array)?, None),
+                Array::F16(array) => Pending::new(communicator.submit_broadcast(root, array)?, None),
+                Array::Bf16(array) => Pending::new(communicator.submit_broadcast(root, array)?, None),
             })
         })?;
         let pending = pending.map_err(|error: Error| exception(py, &error))?;
@@ -278,7 +293,6 @@ fn from_environment(name: &str, variable: &str) -> PyResult<u32> {
     })
 }
 
-/// Before the feedback is taken: an operation that fails on this does not give it back.
 fn check_length(array: &Lent<f32>, feedback: &Py<Feedback>) -> PyResult<()> {
     let (values, feedback) = (array.len(), feedback.get().len());
     if values == feedback {

@@ -14,7 +14,10 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
 fn make(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let about = PyDict::new(py);
     let class = match error {
-        Error::FeedbackLength { .. } | Error::Root { .. } => {
+        Error::FeedbackLength { .. }
+        | Error::Root { .. }
+        | Error::Unsupported { .. }
+        | Error::NothingToFeedBack { .. } => {
             return Ok(PyValueError::new_err(error.to_string()));
         }
         Error::Join { world, rank, .. } => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agg_worker::{OnLost, Policy};
+use agg_worker::{OnLost, Policy, ReduceOp, ReduceOptions, Width};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -51,6 +51,32 @@ impl PolicyOption {
             }),
         }
     }
+}
+
+/// What is done with the elements of all ranks, and how many bits each has on the wire.
+pub(crate) fn reduce_options(op: &str, wire: u32) -> PyResult<ReduceOptions> {
+    let op = match op {
+        "sum" => ReduceOp::Sum,
+        "avg" => ReduceOp::Avg,
+        "min" => ReduceOp::Min,
+        "max" => ReduceOp::Max,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "op = '{op}' is unknown: give 'sum', 'avg', 'min' or 'max'"
+            )));
+        }
+    };
+    let width = match wire {
+        32 => Width::Bits32,
+        16 => Width::Bits16,
+        8 => Width::Bits8,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "wire = {wire} is unknown: give 32, 16 or 8 bits"
+            )));
+        }
+    };
+    Ok(ReduceOptions::new(op).with_width(width))
 }
 
 /// What becomes of a job that loses a rank.

@@ -13,8 +13,8 @@ import torch
 from ._tributary import Communicator, Feedback, Pending
 
 #: What is summed in the network, where it lies.
-DTYPES = (torch.float32, torch.int32)
-OPS = ("sum", "avg")
+DTYPES = (torch.float32, torch.int32, torch.float16, torch.bfloat16)
+OPS = ("sum", "avg", "min", "max")
 
 
 def takes(tensor: torch.Tensor, op: str) -> bool:
@@ -74,7 +74,7 @@ class Operation:
         """A future that another thread completes."""
         with self._lock:
             if self._future is None:
-                devices = [self._tensor.device] if self._tensor.is_cuda else []
+                devices: list[int | str | torch.device] = [self._tensor.device] if self._tensor.is_cuda else []
                 self._future = torch.futures.Future(devices=devices)
                 self._lane.completer.put(self._complete)
             # An error is kept in the future as what its reader raises; only a reader in Python has that. Others, such as DDP's
@@ -87,7 +87,7 @@ class Operation:
         try:
             future.set_result(self.wait())
         except Exception as error:
-            future.set_exception(error)
+            future.set_exception(error)  # type: ignore[arg-type]
 
     def _submit(self, submit: Callable[[], Pending]) -> None:
         try:
@@ -114,18 +114,19 @@ class Lane:
         self._name = name
         self._streams: dict[torch.device, Any] = {}
 
-    def all_reduce(self, tensor: torch.Tensor, op: str, feedback: Feedback | None = None) -> Operation:
+    def all_reduce(self, tensor: torch.Tensor, op: str, wire: int = 32, feedback: Feedback | None = None) -> Operation:
         """Reduces a tensor that `takes` takes, in place and in the background."""
         if tensor.is_cuda:
-            return self._staged(tensor, op, feedback)
-        operation = Operation(self, tensor, self._average(tensor, op))
-        self._put(operation, lambda: self.communicator.all_reduce_async(_array(tensor), "sum", feedback=feedback))
+            return self._staged(tensor, op, wire, feedback)
+        operation = Operation(self, tensor, None)
+        self._put(operation, lambda: self._submit(tensor, op, wire, feedback))
         return operation
 
-    def _average(self, tensor: torch.Tensor, op: str) -> Callable[[], None] | None:
-        if op != "avg":
-            return None
-        return lambda: void(tensor.div_(self.communicator.size))
+    def _submit(self, tensor: torch.Tensor, op: str, wire: int, feedback: Feedback | None) -> Pending:
+        tensor, dtype = tensor.detach(), None
+        if tensor.dtype == torch.bfloat16:
+            tensor, dtype = tensor.view(torch.uint16), "bfloat16"
+        return self.communicator.all_reduce_async(tensor.numpy(), op, wire=wire, feedback=feedback, dtype=dtype)
 
     def _put(self, operation: Operation, submit: Callable[[], Pending]) -> None:
         """Submits at once; but once there was a staged tensor, behind those before it, since ranks must agree on the order."""
@@ -134,26 +135,25 @@ class Lane:
         else:
             self._stager.put(lambda: operation._submit(submit))
 
-    def _staged(self, tensor: torch.Tensor, op: str, feedback: Feedback | None) -> Operation:
+    def _staged(self, tensor: torch.Tensor, op: str, wire: int, feedback: Feedback | None) -> Operation:
         """A tensor of a CUDA device: to pinned memory and back, beside what the device computes."""
         if self._stager is None:
             self._stager = Worker(f"{self._name}-stage")
-        stream = self._streams.setdefault(tensor.device, torch.cuda.Stream(tensor.device))
+        if tensor.device not in self._streams:
+            self._streams[tensor.device] = torch.cuda.Stream(tensor.device)  # type: ignore[no-untyped-call]
+        stream = self._streams[tensor.device]
         host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         with torch.cuda.stream(stream):
             host.copy_(tensor, non_blocking=True)
             there = stream.record_event()
         tensor.record_stream(stream)
-        average = self._average(host, op)
 
         def submit() -> Pending:
             there.synchronize()
-            return self.communicator.all_reduce_async(_array(host), "sum", feedback=feedback)
+            return self._submit(host, op, wire, feedback)
 
         def finish() -> None:
-            if average is not None:
-                average()
             # On the stream of whoever waits: what it launches then comes behind.
             tensor.copy_(host, non_blocking=True)
 
@@ -175,14 +175,6 @@ class Lane:
         if self._stager is not None:
             self._stager.stop()
         self.completer.stop()
-
-
-def _array(tensor: torch.Tensor) -> Any:
-    return tensor.detach().numpy()
-
-
-def void(_: object) -> None:
-    """For calls that are made for what they do."""
 
 
 class Worker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 
 from ._tributary import Aggregator
 from .errors import JoinError
+
+_log = logging.getLogger("tributary")
 
 #: Aggregators that are there already, ``host:port`` with commas: the first, and those that take over.
 AGGREGATORS = "TRIBUTARY_AGGREGATORS"
@@ -37,8 +40,8 @@ class Meeting:
     world: str
     #: This rank's aggregators.
     aggregators: list[str]
-    #: One line for people.
-    about: str
+    #: The aggregator is in rank 0's process, and ends with it.
+    is_embedded: bool
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ class _Offer:
 
     world: str = ""
     aggregators: tuple[str, ...] = ()
+    is_embedded: bool = False
+    #: One line for people.
     about: str = ""
+    is_slow: bool = False
     #: Why there is none.
     trouble: str | None = None
 
@@ -62,17 +68,20 @@ def meet(exchange: Exchange, name: str, aggregators: str | None = None) -> Meeti
     mine = [address.strip() for address in told.split(",") if address.strip()]
     everybody = exchange.gather((_machine(), bool(mine)))
     offer = exchange.share(_offer(name, mine, everybody) if exchange.rank == 0 else None)
+    if exchange.rank == 0 and offer.trouble is None:
+        level = logging.WARNING if offer.is_slow else logging.INFO
+        _log.log(level, "world '%s' of %d ranks: %s", offer.world, exchange.size, offer.about)
     if offer.trouble is not None:
         error = JoinError(f"rank {exchange.rank} of {exchange.size} cannot join '{name}': {offer.trouble}")
         error.rank = exchange.rank
         raise error
-    return Meeting(offer.world, mine or list(offer.aggregators), offer.about)
+    return Meeting(offer.world, mine or list(offer.aggregators), offer.is_embedded)
 
 
 def _offer(name: str, mine: list[str], everybody: list[tuple[str, bool]]) -> _Offer:
     world = f"{name}-{secrets.token_hex(4)}"
     if mine:
-        return _Offer(world, tuple(mine), f"aggregators {', '.join(mine)}")
+        return _Offer(world, tuple(mine), about=f"aggregators {', '.join(mine)}")
     others = [rank for rank, (_, is_told) in enumerate(everybody) if is_told]
     if others:
         return _Offer(trouble=f"{AGGREGATORS} is set for rank {others[0]}, but not for rank 0: set it for all, or for none")
@@ -81,14 +90,14 @@ def _offer(name: str, mine: list[str], everybody: list[tuple[str, bool]]) -> _Of
         host = "127.0.0.1" if len(machines) == 1 else _outward_address()
         aggregator = _embedded(host)
     except OSError as error:
-        return _Offer(trouble=f"{error}; or start an aggregator (`tributary serve`) and set {AGGREGATORS}=host:port for all ranks")
+        return _Offer(trouble=f"{error}; or run `tributary serve` and set {AGGREGATORS}=host:port for all ranks")
     about = f"an aggregator in rank 0's process, at {aggregator.address}"
     if len(machines) > 1:
         about += (
             f", for {len(machines)} machines: every rank's bytes go over that machine's link, which makes it slow; start one on a"
             f" machine of its own (`tributary serve`) and set {AGGREGATORS}=host:port"
         )
-    return _Offer(world, (aggregator.address,), about)
+    return _Offer(world, (aggregator.address,), True, about, is_slow=len(machines) > 1)
 
 
 def _machine() -> str:

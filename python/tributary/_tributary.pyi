@@ -10,7 +10,7 @@ from .policy import Quorum
 
 __version__: str
 
-_Array = NDArray[np.float32] | NDArray[np.int32]
+_Array = NDArray[np.float32] | NDArray[np.int32] | NDArray[np.float16] | NDArray[np.uint16]
 
 class _Stats(TypedDict):
     operations: int
@@ -41,6 +41,7 @@ class Communicator:
         connect_timeout: float = 10.0,
         wait: float = 60.0,
         linger: float = 5.0,
+        fail_over: bool = True,
         failover_after: float = 1.0,
         lanes: int | None = None,
         window: int | None = None,
@@ -57,10 +58,22 @@ class Communicator:
     @property
     def ranks(self) -> list[int]: ...
     @overload
-    def all_reduce(self, array: _Array, op: str = "sum") -> None: ...
+    def all_reduce(
+        self, array: _Array, op: str = "sum", *, wire: int = 32, feedback: None = None, dtype: str | None = None
+    ) -> None: ...
     @overload
-    def all_reduce(self, array: NDArray[np.float32], op: str = "sum", *, feedback: Feedback) -> tuple[int, int]: ...
-    def all_reduce_async(self, array: _Array, op: str = "sum", *, feedback: Feedback | None = None) -> Pending: ...
+    def all_reduce(
+        self, array: NDArray[np.float32], op: str = "sum", *, wire: int = 32, feedback: Feedback, dtype: None = None
+    ) -> tuple[int, int]: ...
+    def all_reduce_async(
+        self,
+        array: _Array,
+        op: str = "sum",
+        *,
+        wire: int = 32,
+        feedback: Feedback | None = None,
+        dtype: str | None = None,
+    ) -> Pending: ...
     def broadcast(self, array: _Array, root: int = 0) -> None: ...
     def barrier(self) -> None: ...
     def stats(self) -> _Stats: ...

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import logging
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from . import _rendezvous
 from ._lane import Lane, Operation, takes
@@ -21,7 +23,7 @@ NAME = "tributary"
 _log = logging.getLogger("tributary")
 
 #: What torch calls the operations that there are here.
-_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
+_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.MIN: "min", dist.ReduceOp.MAX: "max"}
 
 #: What Gloo does, by the names that torch looks for; some of them are older names of others.
 _DELEGATED = (
@@ -54,21 +56,18 @@ _DELEGATED = (
 _BETWEEN_TWO = ("send", "recv", "recv_anysource")
 
 
-def register() -> bool:
-    """Registers the back end, once. Torch before 2.14 has no back ends written in Python."""
-    if not can_register():
-        return False
+def register() -> None:
+    """Registers the back end, once."""
     if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
-    return True
+        # Torch takes a back end of CUDA at its word, and asks the device for its streams.
+        devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=devices)
 
 
-def can_register() -> bool:
-    try:
-        version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    except ValueError:
-        return True  # a version of somebody's own
-    return version >= (2, 14)
+def _is_old() -> bool:
+    """Whether torch has no back ends written in Python yet: it is older than 2.14."""
+    version = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    return version is not None and (int(version[1]), int(version[2])) < (2, 14)
 
 
 class Work(dist.Work):
@@ -94,25 +93,24 @@ class Work(dist.Work):
         return [self._operation.wait()]
 
 
-class Backend(torch._C._distributed_c10d.Backend):
+class Backend(c10d.Backend):
     """One process group's."""
 
     def __init__(self, opts: Any) -> None:
         super().__init__(opts.group_rank, opts.group_size)
         self._rank = opts.group_rank
         self._group = opts.group_id
-        self._gloo = dist.ProcessGroupGloo(
-            dist.PrefixStore("gloo", opts.store), opts.group_rank, opts.group_size, timeout=opts.timeout
+        self._gloo: Any = c10d.ProcessGroupGloo(
+            c10d.PrefixStore("gloo", opts.store), opts.group_rank, opts.group_size, timeout=opts.timeout
         )
-        exchange = _Store(dist.PrefixStore(NAME, opts.store), opts.group_rank, opts.group_size)
+        exchange = _Store(c10d.PrefixStore(NAME, opts.store), opts.group_rank, opts.group_size)
         meeting = _rendezvous.meet(exchange, f"group-{opts.group_id}")
-        if self._rank == 0:
-            _log.info("world '%s' of %d ranks: %s", meeting.world, opts.group_size, meeting.about)
         communicator = Communicator(
             meeting.world,
             opts.group_rank,
             opts.group_size,
             aggregators=meeting.aggregators,
+            fail_over=not meeting.is_embedded,
             timeout=opts.timeout.total_seconds(),
         )
         self._lane = Lane(communicator, f"group-{opts.group_id}")
@@ -203,10 +201,10 @@ def _delegate(name: str) -> Callable[..., Any]:
 
 
 for _name in _DELEGATED:
-    if hasattr(dist.ProcessGroupGloo, _name):
+    if hasattr(c10d.ProcessGroupGloo, _name):
         setattr(Backend, _name, _delegate(_name))
 
-#: By group. They are kept here until they are shut down: torch's wrapper for debugging keeps only the half of a back end that is C++.
+#: By group, until they are shut down: torch's wrapper for debugging keeps only the half of a back end that is C++.
 _backends: dict[str, Backend] = {}
 
 
@@ -219,6 +217,10 @@ def of(group: dist.ProcessGroup) -> Backend:
 
 
 def _create(opts: Any, _: Any) -> Backend:
+    if _is_old():
+        raise RuntimeError(
+            f"the back end '{NAME}' needs torch 2.14, this is {torch.__version__}: use Gloo and tributary.torch.accelerate(ddp)"
+        )
     backend = Backend(opts)
     _backends[opts.group_id] = backend
     return backend

@@ -5,29 +5,29 @@ One line after the model is wrapped::
     ddp = DistributedDataParallel(model)
     tributary.torch.accelerate(ddp)
 
-Importing this also registers the back end ``tributary`` of ``torch.distributed``, where torch has what that takes (2.14).
+Importing this also registers the back end ``tributary`` of ``torch.distributed``, for torch 2.14 and newer.
 """
 
 # No `from __future__ import annotations`: DDP compares the hook's annotations with types, not with their names.
 
 import logging
+import threading
 import time
+import weakref
 from typing import Any, Optional, Union
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from . import _rendezvous
+from . import _rendezvous, backend
 from ._lane import Lane, Operation, takes
 from ._tributary import Communicator, Feedback
 from .errors import Error
 from .policy import Quorum
 
-if dist.is_available() and hasattr(dist.Backend, "register_backend"):
-    from . import backend
-
-    backend.register()
+backend.register()
 
 __all__ = ["State", "accelerate", "backend_stats", "hook"]
 
@@ -41,8 +41,10 @@ class State:
     ``aggregators``, "host:port" with commas, by default those of TRIBUTARY_AGGREGATORS; with neither, rank 0 starts an
     aggregator in its process.
 
-    ``policy`` says when a sum is complete: "all", or a ``tributary.Quorum``. An operation fails when nothing of it came for
-    ``timeout`` seconds; a rank whose process died is noticed within 10 seconds.
+    ``policy`` says when a sum is complete: "all", or a ``tributary.Quorum``; ``wire`` is the bits of an element on the wire: 32,
+    16 or 8. What a sum does not hold then of gradients of float32 is kept for the next step (error feedback).
+
+    An operation fails when nothing of it came for ``timeout`` seconds; a rank whose process died is noticed within 10 seconds.
     """
 
     def __init__(
@@ -50,16 +52,15 @@ class State:
         process_group: Optional[dist.ProcessGroup] = None,
         *,
         policy: Union[str, Quorum] = "all",
+        wire: int = 32,
         aggregators: Optional[str] = None,
         timeout: float = 1800.0,
         name: str = "ddp",
         **options: Any,
     ) -> None:
-        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.process_group = _world_if_none(process_group)
         exchange = _Collectives(self.process_group)
         meeting = _rendezvous.meet(exchange, name, aggregators)
-        if exchange.rank == 0:
-            _log.info("world '%s' of %d ranks: %s", meeting.world, exchange.size, meeting.about)
         communicator = Communicator(
             meeting.world,
             exchange.rank,
@@ -67,10 +68,16 @@ class State:
             aggregators=meeting.aggregators,
             policy=policy,  # type: ignore[arg-type]
             timeout=timeout,
+            fail_over=not meeting.is_embedded,
             **options,
         )
         self.lane = Lane(communicator, name)
-        self._keeps_feedback = isinstance(policy, Quorum)
+        self._rank = exchange.rank
+        # A model that is thrown away leaves its world in order, too; at the process's end all that is open does.
+        self._leave = weakref.finalize(self, _leave, self.lane)
+        self._leave.atexit = False
+        self._wire = wire
+        self._keeps_feedback = isinstance(policy, Quorum) or wire < 32
         self._feedback: dict[tuple[int, ...], Feedback] = {}
         self._fallbacks: dict[str, int] = {}
         self._steps = 0
@@ -97,16 +104,17 @@ class State:
 
     def close(self) -> None:
         """Leaves the world together with the other ranks. The end of the process does it, too."""
+        self._leave.detach()
         self.lane.close()
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a tributary.torch.State belongs to its process: make another one after loading a model")
 
-    def _run(self, bucket: dist.GradBucket) -> "torch.futures.Future[torch.Tensor]":
+    def _run(self, bucket: GradBucket) -> "torch.futures.Future[torch.Tensor]":
         tensor = bucket.buffer()
         if not takes(tensor, "avg"):
             return self._fall_back(tensor)
-        operation = self.lane.all_reduce(tensor, "avg", self._feedback_of(bucket, tensor))
+        operation = self.lane.all_reduce(tensor, "avg", self._wire, self._feedback_of(bucket, tensor))
         ready = time.perf_counter()
         is_last = bucket.is_last()
 
@@ -115,9 +123,7 @@ class State:
 
         return operation.future().then(note)
 
-    def _note(
-        self, operation: Operation, future: "torch.futures.Future[torch.Tensor]", ready: Optional[float]
-    ) -> torch.Tensor:
+    def _note(self, operation: Operation, future: "torch.futures.Future[torch.Tensor]", ready: Optional[float]) -> torch.Tensor:
         try:
             operation.wait()
         except Error as error:
@@ -133,7 +139,7 @@ class State:
             self._exposed_seconds += time.perf_counter() - ready
         return future.value()
 
-    def _feedback_of(self, bucket: dist.GradBucket, tensor: torch.Tensor) -> Optional[Feedback]:
+    def _feedback_of(self, bucket: GradBucket, tensor: torch.Tensor) -> Optional[Feedback]:
         """A bucket's own. DDP makes its buckets anew after the first step: what was left over of that is forgotten."""
         if not self._keeps_feedback or tensor.dtype != torch.float32:
             return None
@@ -149,7 +155,9 @@ class State:
         if tensor.layout != torch.strided:
             what += f", {tensor.layout}".replace("torch.", "")
         if what not in self._fallbacks:
-            _log.warning("gradients of %s are not summed in the network: they go to the process group's back end", what)
+            # Once is enough: all ranks do the same.
+            level = logging.WARNING if self._rank == 0 else logging.INFO
+            _log.log(level, "not in the network, by the process group's back end: gradients of %s", what)
         self._fallbacks[what] = self._fallbacks.get(what, 0) + 1
         work = dist.all_reduce(tensor, group=self.process_group, async_op=True)
         assert work is not None
@@ -157,7 +165,19 @@ class State:
         return work.get_future().then(lambda future: future.value()[0].div_(size))
 
 
-def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def _leave(lane: Lane) -> None:
+    """In the background: the last barrier waits for the other ranks, which throw the model away when they do."""
+
+    def leave() -> None:
+        try:
+            lane.close()
+        except Error as error:
+            _log.warning("leaving: %s", error)
+
+    threading.Thread(target=leave, name="tributary-leave").start()
+
+
+def hook(state: State, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """DDP's communication hook: ``ddp.register_comm_hook(state, tributary.torch.hook)``. Averages a bucket in the background."""
     return state._run(bucket)
 
@@ -171,7 +191,14 @@ def accelerate(ddp: DistributedDataParallel, **options: Any) -> State:
 
 def backend_stats(group: Optional[dist.ProcessGroup] = None) -> dict[str, Any]:
     """What the back end ``tributary`` has done in a process group, what it passed on to Gloo included."""
-    return backend.of(group if group is not None else dist.group.WORLD).stats()
+    return backend.of(_world_if_none(group)).stats()
+
+
+def _world_if_none(group: Optional[dist.ProcessGroup]) -> dist.ProcessGroup:
+    group = group if group is not None else dist.group.WORLD
+    if group is None:
+        raise RuntimeError("torch.distributed.init_process_group comes first")
+    return group
 
 
 class _Collectives:

@@ -1,5 +1,6 @@
 //! Ranks of `tributary bench allreduce`: each checks every sum.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -24,7 +25,7 @@ pub fn bench(
     bench.args(["bench", "allreduce", "--world", "netns", "--json"]);
     bench.args([
         "--aggregator",
-        &format!("{}:{CONTROL_PORT}", aggregator.address()),
+        &SocketAddr::new(aggregator.address(), CONTROL_PORT).to_string(),
     ]);
     bench.args(["--rank", &rank.to_string(), "--world-size", &ranks.to_string()]);
     bench

@@ -23,7 +23,7 @@ mod sums;
 mod work;
 
 pub use bench::{assert_success, bench, run_all};
-pub use process::{LIMIT, Process};
+pub use process::{LIMIT, Output, Process};
 pub use program::tributary;
 pub use rank::run_if_rank;
 pub use server::{CONTROL_PORT, DATA_PORT, Server, counters};

@@ -46,6 +46,11 @@ impl Process {
         self.wait(LIMIT)
     }
 
+    /// Ends what it reads on its standard input, a pipe.
+    pub fn close_input(&mut self) {
+        drop(self.0.stdin.take());
+    }
+
     /// How it ends, which it does within this time.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;
@@ -67,7 +72,7 @@ impl Process {
     }
 
     /// What it says on a pipe, line by line.
-    pub(crate) fn lines(&mut self, of: Output) -> Receiver<String> {
+    pub fn lines(&mut self, of: Output) -> Receiver<String> {
         let output: Box<dyn Read + Send> = match of {
             Output::Standard => Box::new(self.0.stdout.take().expect("a pipe")),
             Output::Error => Box::new(self.0.stderr.take().expect("a pipe")),
@@ -94,8 +99,10 @@ impl Drop for Process {
 
 /// Which of a process's outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub enum Output {
+    /// What it says.
     Standard,
+    /// What it complains of.
     Error,
 }
 

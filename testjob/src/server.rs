@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,6 +31,7 @@ pub struct Server {
     program: PathBuf,
     arguments: Vec<String>,
     anywhere: bool,
+    data: Option<IpAddr>,
     lost_after: u32,
 }
 
@@ -40,6 +42,7 @@ impl Server {
             program: program.into(),
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             anywhere: false,
+            data: None,
             lost_after: LOST_AFTER,
         }
     }
@@ -59,6 +62,13 @@ impl Server {
         self
     }
 
+    /// The same with packets received at another address than that of its host.
+    #[must_use]
+    pub fn receiving_at(mut self, data: IpAddr) -> Self {
+        self.data = Some(data);
+        self
+    }
+
     /// The same, but who is gone has time to come back.
     #[must_use]
     pub fn patient(mut self) -> Self {
@@ -75,17 +85,24 @@ impl Server {
         let settings = format!("[control]\nlost_after = {}\nheartbeat = 0.5\n", self.lost_after);
         fs::write(&config, settings).expect("a file");
         let address = if self.anywhere {
-            "0.0.0.0".to_owned()
+            Ipv4Addr::UNSPECIFIED.into()
         } else {
-            host.address().to_string()
+            host.address()
         };
         let mut serve = host.command(&self.program);
         serve.args(&self.arguments);
-        serve.args(["--control-addr", &format!("{address}:{CONTROL_PORT}")]);
-        serve.args(["--data-addr", &format!("{address}:{DATA_PORT}")]);
+        let control = SocketAddr::new(address, CONTROL_PORT);
+        let data = SocketAddr::new(self.data.unwrap_or(address), DATA_PORT);
+        serve.args([
+            "--control-addr",
+            &control.to_string(),
+            "--data-addr",
+            &data.to_string(),
+        ]);
         serve.arg("--config").arg(&config);
         if let Some(parent) = parent {
-            serve.args(["--parent", &format!("{}:{CONTROL_PORT}", parent.address())]);
+            let parent = SocketAddr::new(parent.address(), CONTROL_PORT);
+            serve.args(["--parent", &parent.to_string()]);
         }
         serve
             .stdin(Stdio::null())
@@ -114,7 +131,7 @@ impl Server {
 pub fn counters(host: &Host) -> BTreeMap<String, u64> {
     let mut status = host.command(tributary());
     status.args(["status", "--json", "--aggregator"]);
-    status.arg(format!("{}:{CONTROL_PORT}", host.address()));
+    status.arg(SocketAddr::new(host.address(), CONTROL_PORT).to_string());
     let output = status.output().expect("the command line starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let status: Result<serde_json::Value, _> = serde_json::from_str(&text);

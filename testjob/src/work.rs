@@ -1,5 +1,6 @@
 //! What the ranks of a world do.
 
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,7 @@ impl Work {
 
     /// The command of a rank that knows these aggregators.
     pub fn command(&self, rank: u32, host: &Host, aggregators: &[&Host]) -> Command {
-        let address = |host: &&Host| format!("{}:{CONTROL_PORT}", host.address());
+        let address = |host: &&Host| SocketAddr::new(host.address(), CONTROL_PORT).to_string();
         let told = Told {
             work: self.clone(),
             rank,

@@ -1,7 +1,7 @@
 //! One host of a network: a namespace with one link, and switches, which have more links below.
 
 use std::ffi::OsStr;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::process::Command;
 
 use crate::{Error, iproute};
@@ -74,7 +74,9 @@ pub struct Host {
     pub(crate) namespace: String,
     /// The link that it is known by.
     pub(crate) interface: &'static str,
-    pub(crate) address: Ipv4Addr,
+    pub(crate) address: IpAddr,
+    /// The last two numbers of its link's IPv4 address: its network and its own.
+    pub(crate) place: [u8; 2],
 }
 
 /// A host that is a switch too: what is joined to it reaches the rest of the network through its link.
@@ -92,9 +94,23 @@ impl std::ops::Deref for Switch {
 }
 
 impl Host {
-    /// Its address, in 10.77.0.0/24; in a second network another.
-    pub fn address(&self) -> Ipv4Addr {
+    /// Its address, in 10.77.0.0/24; in a second network, or over IPv6 another.
+    pub fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// Gives it an IPv6 address, in fd77::/64 (in a second network: fd77:0:0:1::/64), and returns it as it is known by that.
+    pub fn over_ipv6(&self) -> Result<Self, Error> {
+        let [network, number] = self.place.map(u16::from);
+        let address = Ipv6Addr::new(0xfd77, 0, 0, network, 0, 0, 0, number);
+        let (namespace, interface) = (&self.namespace, self.interface);
+        iproute::ip(&format!(
+            "-n {namespace} address add {address}/64 dev {interface} nodad"
+        ))?;
+        Ok(Self {
+            address: address.into(),
+            ..self.clone()
+        })
     }
 
     /// The name of its namespace, for `ip netns exec` by hand.

@@ -65,7 +65,7 @@ impl Net {
     /// The host must be joined to the bridge itself.
     pub fn renew_link(&self, host: &Host, link: &Link) -> Result<(), Error> {
         let (bridge, namespace) = (&self.namespaces[0], &host.namespace);
-        let port = format!("port{}", host.address.octets()[3]);
+        let port = format!("port{}", host.place[1]);
         iproute::ip(&format!("-n {namespace} link delete {INTERFACE}"))?;
         create(bridge, &port, namespace, INTERFACE, link.mtu)?;
         iproute::ip(&format!(
@@ -97,13 +97,15 @@ impl Net {
         let here = Host {
             namespace: host.namespace.clone(),
             interface: OTHER,
-            address,
+            address: address.into(),
+            place: [segment, number],
         };
         // The switch itself has none, and needs none.
         let switch = Host {
             namespace: switch,
             interface: INTERFACE,
-            address: Ipv4Addr::new(10, 77, segment, 0),
+            address: Ipv4Addr::new(10, 77, segment, 0).into(),
+            place: [segment, 0],
         };
         Ok((here, Switch(switch)))
     }
@@ -125,7 +127,7 @@ impl Net {
     ) -> Result<Host, Error> {
         check_name(name)?;
         let number = self.number()?;
-        let segment = above.map_or(0, |switch| switch.address.octets()[2]);
+        let segment = above.map_or(0, |switch| switch.place[0]);
         let address = Ipv4Addr::new(10, 77, segment, number);
         let above = above
             .map_or(&self.namespaces[0], |switch| &switch.namespace)
@@ -146,7 +148,8 @@ impl Net {
         Ok(Host {
             namespace: host,
             interface: INTERFACE,
-            address,
+            address: address.into(),
+            place: [segment, number],
         })
     }
 

@@ -68,10 +68,8 @@ fn netns_what_is_below_a_switch_shares_its_link() {
     let below = net
         .add_switch_at(&rack, "below", Link::default())
         .expect("a switch");
-    let hosts = [&rack, &below].map(|switch| {
-        let name = format!("w{}", switch.address().octets()[3]);
-        net.add_host_at(switch, &name, Link::default()).expect("a host")
-    });
+    let hosts = [(&rack, "w0"), (&below, "w1")]
+        .map(|(switch, name)| net.add_host_at(switch, name, Link::default()).expect("a host"));
     let sent = |switch: &testnet::Switch| switch.counters().expect("counters").tx_bytes;
     let before = [sent(&rack), sent(&below)];
     for (from, to) in [
@@ -168,4 +166,18 @@ fn netns_cleanup_deletes_only_what_a_dead_process_left() {
 fn a_name_that_ip_could_misread_is_refused() {
     let error = Net::new("trib bad").expect_err("a blank");
     assert!(error.to_string().contains("trib bad"), "{error}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_hosts_reach_each_other_over_ipv6() {
+    let mut net = Net::new("trib-v6").expect("a network");
+    let [a, b] = ["a", "b"].map(|name| {
+        let host = net.add_host(name, Link::default()).expect("a host");
+        host.over_ipv6().expect("an address")
+    });
+    assert_eq!(b.address().to_string(), "fd77::2");
+    let ping = a.command("ping").args(["-c", "1", "-W", "5", "fd77::2"]).output();
+    let ping = ping.expect("ping starts");
+    assert!(ping.status.success(), "{ping:?}");
 }

@@ -2,8 +2,10 @@
 //!
 //! Each rank has a namespace; its link has the given rate in both directions. The aggregator has a namespace with an
 //! unlimited link: in-network aggregation presumes that the network's core is not the bottleneck; `--tree` is the case
-//! where it is. The sides take turns, so that a machine whose speed drifts harms all alike.
+//! where it is; `--memif` does without a network. The sides take turns, so that a machine whose speed drifts harms all alike.
 
+mod memif;
+mod training;
 mod tree;
 mod xdp;
 
@@ -45,6 +47,12 @@ pub(crate) struct Compare {
     /// The aggregator as an XDP program beside that as a process, instead of Gloo.
     #[arg(long, conflicts_with = "tree")]
     xdp: bool,
+    /// Two ranks and the aggregator of DPDK as processes with shared memory between them, those of the kernel, and Gloo over loopback.
+    #[arg(long, conflicts_with_all = ["tree", "xdp", "ranks", "rate", "loss"])]
+    memif: bool,
+    /// A step of training with PyTorch, instead of a single all-reduce; the interpreter must have the package tributary, too.
+    #[arg(long, conflicts_with_all = ["tree", "xdp"])]
+    training: bool,
     /// A Python interpreter that has torch, for Gloo.
     #[arg(long, default_value = "python3")]
     python: String,
@@ -58,8 +66,12 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
     let measured = prepare(python).and_then(|()| {
         if compare.xdp {
             xdp::measure(compare)
+        } else if compare.memif {
+            memif::measure(compare)
         } else if compare.tree {
             tree::measure(compare)
+        } else if compare.training {
+            training::measure(compare)
         } else {
             measure(compare)
         }

@@ -1,4 +1,4 @@
-//! Reads the numbers out of what test runners print: cargo-nextest and the standard harness.
+//! Reads the numbers out of what test runners print: cargo-nextest, the standard harness and pytest.
 
 /// How many tests ended how, and which failed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,16 @@ pub(crate) fn count(lines: &[String]) -> Counts {
             .and_then(|rest| rest.strip_suffix("... FAILED"))
         {
             counts.failures.push(name.trim().to_owned());
+        } else if let Some(result) = pytest_summary(line) {
+            counts.passed += number_before(result, "passed");
+            counts.ignored += number_before(result, "skipped");
+            let failing = ["failed", "error", "errors"];
+            counts.failed += failing
+                .iter()
+                .map(|what| number_before(result, what))
+                .sum::<u64>();
+        } else if let Some(name) = pytest_failure(line) {
+            counts.failures.push(name.to_owned());
         } else if in_summary && let Some((_, name)) = line.split_once("s] ") {
             counts.failures.push(
                 name.split_whitespace()
@@ -46,6 +56,21 @@ pub(crate) fn count(lines: &[String]) -> Counts {
         }
     }
     counts
+}
+
+/// The list in `===== 1 failed, 3 passed in 0.52s =====`, the last line of pytest.
+fn pytest_summary(line: &str) -> Option<&str> {
+    let (list, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
+    let is_time = time.split(' ').next()?.strip_suffix('s')?.parse::<f64>().is_ok();
+    let is_list = list.split(", ").all(|item| item.split(' ').count() == 2);
+    (is_time && is_list).then_some(list)
+}
+
+/// The test in `FAILED python/tests/test_a.py::test_b - AssertionError`.
+fn pytest_failure(line: &str) -> Option<&str> {
+    let test = line.strip_prefix("FAILED ").or(line.strip_prefix("ERROR "))?;
+    let name = test.split(" - ").next()?;
+    name.contains(".py").then_some(name)
 }
 
 /// The number in front of `what` in a list such as `3 passed (1 slow), 1 failed; 2 ignored`.
@@ -91,6 +116,25 @@ mod tests {
         ));
         assert_eq!((counts.passed, counts.failed, counts.ignored), (3, 1, 1));
         assert_eq!(counts.failures, ["a::c"]);
+    }
+
+    #[test]
+    fn what_pytest_says_is_read() {
+        let counts = count(&lines(
+            "........F.E  [100%]\n\
+             FAILED python/tests/test_numpy.py::test_sums[2] - AssertionError: 1 passed in 2s\n\
+             ERROR python/tests/test_ddp.py - ImportError\n\
+             ===== 1 failed, 8 passed, 2 skipped, 1 error in 133.39s (0:02:13) =====\n\
+             3 passed in 0.10s\n",
+        ));
+        assert_eq!((counts.passed, counts.failed, counts.ignored), (11, 2, 2));
+        assert_eq!(
+            counts.failures,
+            [
+                "python/tests/test_numpy.py::test_sums[2]",
+                "python/tests/test_ddp.py"
+            ]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use crate::needs::{self, Need, is_root};
 use crate::report::Report;
 use crate::step::Step;
-use crate::{bench, dependencies, ebpf, embedding, fuzz, no_std, suites};
+use crate::{bench, dependencies, ebpf, embedding, fuzz, no_std, python, suites};
 
 struct Group {
     name: &'static str,
@@ -97,6 +97,15 @@ const GROUPS: &[Group] = &[
         needs: &[],
         privileged: false,
         run: suites::demo,
+    },
+    Group {
+        name: "python",
+        about: "the Python package: its wheel, with numpy and PyTorch, under torchrun",
+        // Half a gigabyte of torch included.
+        limit: minutes(30),
+        needs: &[&needs::PYTHON, &needs::PYTHON_VENV, &needs::CC],
+        privileged: false,
+        run: python::run,
     },
     Group {
         name: "fuzz",

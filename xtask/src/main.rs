@@ -18,6 +18,7 @@ mod groups;
 mod needs;
 mod no_std;
 mod process;
+mod python;
 mod report;
 mod running;
 mod sides;

@@ -76,6 +76,17 @@ pub(crate) const PYTHON: Need = Need {
     install: Install::Apt(&["python3"]),
 };
 
+/// Environments of Python's own, with pip.
+pub(crate) const PYTHON_VENV: Need = Need {
+    name: "python3-venv",
+    detect: || {
+        let mut python = Command::new("python3");
+        python.args(["-c", "import ensurepip, venv"]);
+        python.output().is_ok_and(|output| output.status.success())
+    },
+    install: Install::Apt(&["python3-venv"]),
+};
+
 /// Licences, sources and advisories of dependencies.
 pub(crate) const CARGO_DENY: Need = Need {
     name: "cargo-deny",
@@ -158,7 +169,7 @@ pub(crate) const DPDK: Need = Need {
 };
 
 /// The packages that need [`DPDK`].
-const OF_DPDK: [&str; 2] = ["dpdk-host", "dpdk-sys"];
+const OF_DPDK: [&str; 3] = ["dpdk-host", "dpdk-sys", "dpdk-worker"];
 
 /// The arguments by which cargo takes all packages that can be built here: DPDK is provided for, and where it cannot be had the
 /// step says what is left out.

@@ -118,15 +118,19 @@ pub(crate) fn in_ci() -> bool {
 pub(crate) fn cargo(line: &str) -> Command {
     let mut command = Command::new("cargo");
     command.args(line.split_whitespace());
-    // What `cargo run` says about xtask. Build scripts of some dependencies look at these names, and would run anew, with
-    // all that depends on them, whenever xtask and a hand on a keyboard build by turns.
+    forget_xtask(&mut command);
+    command
+}
+
+/// Takes away what `cargo run` says about xtask. Build scripts of some dependencies look at these names, and would run anew, with
+/// all that depends on them, whenever xtask and a hand on a keyboard build by turns.
+pub(crate) fn forget_xtask(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// A command as one would type it.

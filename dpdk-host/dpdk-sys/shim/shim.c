@@ -1,11 +1,17 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -66,6 +72,16 @@ void shim_log_free(char *log)
 	free(log);
 }
 
+int shim_thread_register(void)
+{
+	return rte_thread_register() == 0 ? 0 : reason();
+}
+
+void shim_thread_unregister(void)
+{
+	rte_thread_unregister();
+}
+
 void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error)
 {
 	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, count, cache, 0, RTE_PKTMBUF_HEADROOM + room, socket);
@@ -102,16 +118,6 @@ void shim_view(void *mbuf, struct shim_view *view)
 	view->len = m->data_len;
 	view->room = m->buf_len - m->data_off;
 	view->segments = m->nb_segs;
-	view->arrived = 0;
-	view->tag = 0;
-	if (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) {
-		view->arrived |= SHIM_UNTAGGED;
-		view->tag = m->vlan_tci;
-	}
-	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD)
-		view->arrived |= SHIM_BAD_IP;
-	if ((m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
-		view->arrived |= SHIM_BAD_UDP;
 }
 
 void shim_set_len(void *mbuf, uint16_t len)
@@ -122,17 +128,33 @@ void shim_set_len(void *mbuf, uint16_t len)
 	m->pkt_len = len;
 }
 
-void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag)
+void shim_arrival(const void *mbuf, struct shim_arrival *arrival)
+{
+	const struct rte_mbuf *m = mbuf;
+	uint64_t flags = m->ol_flags;
+
+	arrival->segments = m->nb_segs;
+	arrival->tag = m->vlan_tci;
+	arrival->flags = 0;
+	if (flags & RTE_MBUF_F_RX_VLAN_STRIPPED)
+		arrival->flags |= SHIM_UNTAGGED;
+	if ((flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD)
+		arrival->flags |= SHIM_BAD_IP;
+	if ((flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
+		arrival->flags |= SHIM_BAD_UDP;
+}
+
+void shim_set_arrival(void *mbuf, const struct shim_arrival *arrival)
 {
 	struct rte_mbuf *m = mbuf;
 
-	if (arrived & SHIM_UNTAGGED)
+	if (arrival->flags & SHIM_UNTAGGED)
 		m->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
-	if (arrived & SHIM_BAD_IP)
+	if (arrival->flags & SHIM_BAD_IP)
 		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD;
-	if (arrived & SHIM_BAD_UDP)
+	if (arrival->flags & SHIM_BAD_UDP)
 		m->ol_flags |= RTE_MBUF_F_RX_L4_CKSUM_BAD;
-	m->vlan_tci = tag;
+	m->vlan_tci = arrival->tag;
 }
 
 int shim_append(void *mbuf, void *behind)
@@ -309,6 +331,13 @@ int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16
 	return code;
 }
 
+int shim_port_restart(uint16_t port)
+{
+	int code = rte_eth_dev_stop(port);
+
+	return code != 0 ? code : rte_eth_dev_start(port);
+}
+
 int shim_port_close(uint16_t port)
 {
 	int code = rte_eth_dev_stop(port);
@@ -338,8 +367,13 @@ uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t coun
 	uint16_t received = rte_eth_rx_burst(port, queue, (struct rte_mbuf **)mbufs, count);
 	uint16_t i;
 
-	for (i = 0; i < received; i++)
-		rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
+	/* Headers, with IPv6 and a tag more than a line. */
+	for (i = 0; i < received; i++) {
+		uint8_t *frame = rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], uint8_t *);
+
+		rte_prefetch0(frame);
+		rte_prefetch0(frame + RTE_CACHE_LINE_SIZE);
+	}
 	return received;
 }
 
@@ -445,4 +479,112 @@ int shim_launch(unsigned int lcore, int (*work)(void *), void *argument)
 int shim_wait(unsigned int lcore)
 {
 	return rte_eal_wait_lcore(lcore);
+}
+
+/* EAL's interrupt thread goes through the gate only while no burst is under way. An alarm of that thread holds it up until there is
+ * something for it to do, takes the lock that bursts share, and sets itself again: what there is to do it does until then. So the
+ * lock is taken in one call and released in the next, both in that thread.
+ *
+ * What it waits for is behind a descriptor that EAL does not give out. It is the only epoll that watches a timer: EAL's alarm.
+ * Should there be others, the thread looks every millisecond. It must not wait long in any case: net_memif makes EAL panic when a
+ * peer has connected and gone before it was greeted. */
+#define GATE_MS 100
+#define GATE_BLIND_US 1000
+
+static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static atomic_int gate_is_shut;
+
+static int is_a(const char *descriptor, const char *kind)
+{
+	char path[300], link[64];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%s", descriptor);
+	len = readlink(path, link, sizeof(link) - 1);
+	if (len < 0)
+		return 0;
+	link[len] = '\0';
+	return strcmp(link, kind) == 0;
+}
+
+static int watches_a_timer(const char *epoll)
+{
+	char path[300], line[256], watched[16];
+	FILE *info;
+	int does = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", epoll);
+	info = fopen(path, "r");
+	if (info == NULL)
+		return 0;
+	while (!does && fgets(line, sizeof(line), info) != NULL)
+		does = sscanf(line, "tfd: %15s", watched) == 1 && is_a(watched, "anon_inode:[timerfd]");
+	fclose(info);
+	return does;
+}
+
+/* What the interrupt thread waits for; -1: it cannot be told. */
+static int interrupts(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	struct dirent *one;
+	int found = -1;
+
+	if (all == NULL)
+		return -1;
+	while ((one = readdir(all)) != NULL) {
+		if (!is_a(one->d_name, "anon_inode:[eventpoll]") || !watches_a_timer(one->d_name))
+			continue;
+		if (found >= 0) {
+			found = -1;
+			break;
+		}
+		found = atoi(one->d_name);
+	}
+	closedir(all);
+	return found;
+}
+
+static void gate_wait(void)
+{
+	struct pollfd pending = { .fd = interrupts(), .events = POLLIN };
+
+	if (pending.fd < 0)
+		usleep(GATE_BLIND_US);
+	else
+		poll(&pending, 1, GATE_MS);
+}
+
+static void gate_turn(void *is_locked)
+{
+	if (is_locked != NULL)
+		pthread_rwlock_unlock(&gate);
+	atomic_store(&gate_is_shut, 1);
+	do {
+		gate_wait();
+	} while (rte_eal_alarm_set(1, gate_turn, &gate) != 0);
+	pthread_rwlock_wrlock(&gate);
+}
+
+int shim_gate_start(void)
+{
+	int code = rte_eal_alarm_set(1, gate_turn, NULL);
+	int waited;
+
+	for (waited = 0; code == 0 && !atomic_load(&gate_is_shut); waited++) {
+		if (waited == 50000)
+			return -ETIMEDOUT;
+		usleep(100);
+	}
+	return code;
+}
+
+void shim_gate_enter(void)
+{
+	pthread_rwlock_rdlock(&gate);
+}
+
+void shim_gate_leave(void)
+{
+	pthread_rwlock_unlock(&gate);
 }

@@ -11,9 +11,13 @@ struct shim_view {
 	uint16_t len;
 	uint16_t room;
 	uint16_t segments;
-	/* What the driver says of it: SHIM_... below, and the tag that it has taken out. */
-	uint16_t arrived;
+};
+
+/* What the driver says of a frame: SHIM_... below, and the tag that it has taken out. */
+struct shim_arrival {
+	uint16_t flags;
 	uint16_t tag;
+	uint16_t segments;
 };
 
 /* A VLAN tag was taken out of the frame. */
@@ -65,6 +69,8 @@ const char *shim_strerror(int code);
 
 int shim_eal_init(int argc, char **argv, char **log);
 void shim_log_free(char *log);
+int shim_thread_register(void);
+void shim_thread_unregister(void);
 
 void *shim_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room, int socket, int *error);
 unsigned int shim_pool_available(const void *pool);
@@ -74,7 +80,8 @@ int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count);
 void shim_free_bulk(void **mbufs, unsigned int count);
 void shim_view(void *mbuf, struct shim_view *view);
 void shim_set_len(void *mbuf, uint16_t len);
-void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag);
+void shim_arrival(const void *mbuf, struct shim_arrival *arrival);
+void shim_set_arrival(void *mbuf, const struct shim_arrival *arrival);
 int shim_append(void *mbuf, void *behind);
 int shim_gather(const void *from, void *into);
 int shim_insert_tag(void *mbuf, uint16_t tag);
@@ -89,6 +96,7 @@ int shim_port_next(uint16_t from);
 int shim_port_name(uint16_t port, char *name, size_t room);
 int shim_port_info(uint16_t port, struct shim_port_info *info);
 int shim_port_start(uint16_t port, const struct shim_port_config *config, uint16_t *rings);
+int shim_port_restart(uint16_t port);
 int shim_port_close(uint16_t port);
 int shim_port_stats(uint16_t port, struct shim_port_stats *stats);
 uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t count);
@@ -110,6 +118,9 @@ int shim_lcore_node(unsigned int lcore);
 int shim_launch(unsigned int lcore, int (*work)(void *), void *argument);
 int shim_wait(unsigned int lcore);
 
+int shim_gate_start(void);
+void shim_gate_enter(void);
+void shim_gate_leave(void);
 struct shim_counter {
 	char name[64];
 	uint64_t value;

@@ -18,10 +18,18 @@ pub struct View {
     pub room: u16,
     /// Mbufs that the packet is spread over.
     pub segments: u16,
-    /// What the driver says of it: [`UNTAGGED`] and those behind it.
-    pub arrived: u16,
+}
+
+/// What a driver says of a frame that has come.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrival {
+    /// [`UNTAGGED`] and those behind it.
+    pub flags: u16,
     /// The VLAN tag that it has taken out.
     pub tag: u16,
+    /// Mbufs that the frame is spread over.
+    pub segments: u16,
 }
 
 /// A VLAN tag was taken out of the frame.
@@ -116,6 +124,10 @@ unsafe extern "C" {
     pub fn shim_eal_init(argc: c_int, argv: *mut *mut c_char, log: *mut *mut c_char) -> c_int;
     /// Frees a log.
     pub fn shim_log_free(log: *mut c_char);
+    /// Makes the calling thread one that pools know.
+    pub fn shim_thread_register() -> c_int;
+    /// Undoes that.
+    pub fn shim_thread_unregister();
 
     /// A pool of so many mbufs, each with room for so many bytes; null, with the reason, where it cannot be had.
     pub fn shim_pool_create(
@@ -139,8 +151,10 @@ unsafe extern "C" {
     pub fn shim_view(mbuf: *mut c_void, view: *mut View);
     /// Sets the bytes that are in an mbuf of one segment.
     pub fn shim_set_len(mbuf: *mut c_void, len: u16);
-    /// Says of a frame what drivers say, as a [`View`] has it.
-    pub fn shim_set_arrived(mbuf: *mut c_void, arrived: u16, tag: u16);
+    /// What the driver says of a frame.
+    pub fn shim_arrival(mbuf: *const c_void, arrival: *mut Arrival);
+    /// Says of a frame what a driver would, but for its segments.
+    pub fn shim_set_arrival(mbuf: *mut c_void, arrival: *const Arrival);
     /// Spreads a frame over one more mbuf, which is the first one's then.
     pub fn shim_append(mbuf: *mut c_void, behind: *mut c_void) -> c_int;
     /// Copies a frame from all of its mbufs into an empty one.
@@ -165,6 +179,8 @@ unsafe extern "C" {
     pub fn shim_port_info(port: u16, info: *mut PortInfo) -> c_int;
     /// Configures and starts a port. `rings` are then the frames that its queues hold, receiving and sending.
     pub fn shim_port_start(port: u16, config: *const PortConfig, rings: *mut u16) -> c_int;
+    /// Stops a port and starts it again.
+    pub fn shim_port_restart(port: u16) -> c_int;
     /// Stops a port for good.
     pub fn shim_port_close(port: u16) -> c_int;
     /// What a port has counted.
@@ -212,6 +228,12 @@ unsafe extern "C" {
     /// Waits until a core has done its work; returns what that returned.
     pub fn shim_wait(lcore: c_uint) -> c_int;
 
+    /// From now on EAL's interrupt thread does nothing while somebody is inside the gate. Once in a process.
+    pub fn shim_gate_start() -> c_int;
+    /// Enters the gate; not twice by the same thread.
+    pub fn shim_gate_enter();
+    /// Leaves it, in the thread that has entered.
+    pub fn shim_gate_leave();
     /// Adds a command to DPDK's telemetry; its answer is what `count` writes.
     pub fn shim_telemetry(command: *const c_char, help: *const c_char, count: Count) -> c_int;
 }

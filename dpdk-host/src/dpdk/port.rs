@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dpdk_sys as sys;
 
 use super::error::said;
+use super::gate::Gate;
 use super::{Burst, Device, DpdkError, Pool};
 
 /// How a port is started.
@@ -64,12 +65,15 @@ pub struct Port {
 #[derive(Debug)]
 struct Running {
     device: Device,
-    /// Receives into them.
-    _pools: Vec<Pool>,
+    /// What its bursts go through, if its driver needs that.
+    gate: Option<Gate>,
+    /// Receives into them: one for each queue.
+    pools: Vec<Pool>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let _inside = self.gate.map(Gate::enter);
         // SAFETY: the port runs, and no queue is left that could use it. That it stops badly changes nothing.
         let _ = unsafe { sys::shim_port_close(self.device.port) };
     }
@@ -118,6 +122,7 @@ impl Port {
         pools: &[Pool],
         config: &PortConfig,
     ) -> Result<(Self, Vec<Queue>), DpdkError> {
+        let gate = Gate::of(&device, &device.info()?.driver)?;
         let queues = pools.len() as u16;
         let mut raw: Vec<*mut c_void> = pools.iter().map(Pool::as_ptr).collect();
         let port_config = sys::PortConfig {
@@ -140,7 +145,8 @@ impl Port {
         )?;
         let running = Arc::new(Running {
             device,
-            _pools: pools.to_vec(),
+            gate,
+            pools: pools.to_vec(),
         });
         let queue = |number| Queue {
             receive: ReceiveQueue {
@@ -178,6 +184,30 @@ impl Port {
         Ok(stats)
     }
 
+    /// Stops the port and starts it again: a client of net_memif looks for its server only then.
+    ///
+    /// # Errors
+    /// What DPDK said: the port stays stopped, and nothing is received or sent until this is done again with success.
+    ///
+    /// # Panics
+    /// `queues` are not all of the port's: nobody else may use one meanwhile.
+    pub fn restart(&mut self, queues: &mut [Queue]) -> Result<(), DpdkError> {
+        let running = &self.running;
+        let ours = queues
+            .iter()
+            .filter(|queue| Arc::ptr_eq(&queue.receive.running, running));
+        assert_eq!(
+            ours.count(),
+            running.pools.len(),
+            "all queues of port {}",
+            running.device.name
+        );
+        let _inside = running.gate.map(Gate::enter);
+        // SAFETY: the port runs, and nobody uses its queues, which are all here.
+        let code = unsafe { sys::shim_port_restart(running.device.port) };
+        running.device.done(code, "its other end may not be there")
+    }
+
     /// Whether it has a link: somebody at the other end.
     pub fn is_up(&self) -> bool {
         // SAFETY: the port runs.
@@ -204,14 +234,13 @@ impl Port {
         }
         // SAFETY: the shim has ended the text with 0.
         let why = unsafe { CStr::from_ptr(why.as_ptr()) }.to_string_lossy();
-        Err(DpdkError::Device {
+        Err(DpdkError::Steer {
             name: device.name.clone(),
             said: if why.is_empty() {
                 said(code)
             } else {
                 format!("{} ({why})", said(code))
             },
-            advice: "its driver has no rte_flow rule for a UDP port",
         })
     }
 }
@@ -237,6 +266,7 @@ impl ReceiveQueue {
     /// As [`Queue::receive`].
     pub fn receive(&mut self, limit: usize, into: &mut Burst) -> usize {
         let limit = limit.min(super::BURST - into.len());
+        let _inside = self.running.gate.map(Gate::enter);
         into.extend_raw(limit, |spare| {
             let (port, count) = (self.running.device.port, spare.len() as u16);
             // SAFETY: the port runs and has this queue, which is ours; `spare` has room for `count` pointers.
@@ -248,6 +278,7 @@ impl ReceiveQueue {
 impl SendQueue {
     /// As [`Queue::send`].
     pub fn send(&mut self, from: &mut Burst) -> usize {
+        let _inside = self.running.gate.map(Gate::enter);
         from.take_raw(|mbufs| {
             let (port, count) = (self.running.device.port, mbufs.len() as u16);
             // SAFETY: the port runs and has this queue, which is ours; what it takes of the `count` mbufs is its own then.
