@@ -26,6 +26,7 @@ fn scenarios() -> Vec<Scenario> {
         given::floats_then_integers,
         given::short_floats,
         given::many_operations,
+        given::smallest,
         given::wrap_around,
     ];
     let mut scenarios = Vec::new();

@@ -57,6 +57,11 @@ pub fn many_operations() -> Scenario {
     )
 }
 
+/// Each block's smallest is another worker's.
+pub fn smallest() -> Scenario {
+    Scenario::new("3 workers, W=1, min (3)", 3, 1, vec![Step::min(3)])
+}
+
 /// The numbers of rounds wrap around.
 pub fn wrap_around() -> Scenario {
     let first_chunk = (u64::from(u32::MAX) - 1) * 2;
@@ -261,6 +266,7 @@ pub fn stores() -> Vec<Scenario> {
         Scenario::new("2 workers, W=2, 1 round", 2, 2, vec![Step::i32(2)]),
         Scenario::new("3 workers, W=1, 1 round", 3, 1, vec![Step::i32(1)]),
         Scenario::new("2 workers, W=1, f32 (2)", 2, 1, vec![Step::f32(2)]),
+        Scenario::new("2 workers, W=1, min (2)", 2, 1, vec![Step::min(2)]),
         disagreement,
     ];
     scenarios.map(|scenario| spilling(scenario, 2)).into()

@@ -5,7 +5,8 @@
 
 use std::hash::{Hash, Hasher};
 
-use agg_core::{MemberSet, OpKind, Operation, Tensor};
+use agg_core::kind::Combine;
+use agg_core::{ElementType, MemberSet, OpKind, Operation, ReduceOp, Tensor, Width};
 
 /// Lanes of a chunk: the smallest size that exists.
 pub const LANES: usize = 16;
@@ -32,6 +33,12 @@ impl Step {
     /// Floats: as many header-only chunks as fit the window go ahead.
     pub const fn f32(blocks: usize) -> Self {
         let kind = OpKind::SUM_F32;
+        Self { kind, blocks }
+    }
+
+    /// The smallest integers: each block's is another member's, and shows whether that one is in.
+    pub const fn min(blocks: usize) -> Self {
+        let kind = OpKind::reduce(ReduceOp::Min, ElementType::I32, Width::Bits32).unwrap();
         Self { kind, blocks }
     }
 
@@ -82,18 +89,18 @@ impl Step {
         self.fill(|block| level + (digit(seq, block) << (DIGIT * ((member + block) % members))))
     }
 
-    /// The exact sum of all.
+    /// The exact sum of all, or the smallest.
     pub fn sum(self, seq: usize, members: usize) -> Data {
         self.sum_of(seq, MemberSet::first(members as u8), members)
     }
 
-    /// The exact sum of some.
+    /// The exact sum of some, or the smallest.
     pub fn sum_of(self, seq: usize, of: MemberSet, members: usize) -> Data {
         let place = |member: u8, block: usize| DIGIT * ((usize::from(member) + block) % members);
+        let combine = Combine::of(self.kind.to_wire());
         self.fill(|block| {
-            of.iter()
-                .map(|member| digit(seq, block) << place(member, block))
-                .sum()
+            let parts = of.iter().map(|member| digit(seq, block) << place(member, block));
+            parts.fold(combine.identity(), |one, other| combine.lanes(one, other))
         })
     }
 
@@ -211,5 +218,11 @@ mod tests {
         assert!(parts[0].is_between(&parts[0], &exact) && !parts[1].is_between(&parts[0], &exact));
         assert_ne!(step.sum(0, 3), exact);
         assert_eq!(sum(&[0, 2]), step.sum_of(1, MemberSet(0b101), 3));
+
+        // Each block's smallest is another member's: whoever is missing shows in one of them.
+        let least = Step::min(3);
+        for members in [0b011, 0b101, 0b110] {
+            assert_ne!(least.sum_of(1, MemberSet(members), 3), least.sum(1, 3));
+        }
     }
 }

@@ -100,6 +100,13 @@ fn many_operations() {
 }
 
 #[test]
+fn the_smallest() {
+    for trouble in [Trouble::None, Trouble::Restart] {
+        check(given::smallest(), trouble);
+    }
+}
+
+#[test]
 fn wrap_around() {
     for trouble in [Trouble::None, Trouble::Restart] {
         check(given::wrap_around(), trouble).assert_counted(&[Counter::DroppedStale]);

@@ -55,6 +55,7 @@ fn the_second_writing_is_faithful() {
         calm(3),
         restart(2),
         Scenario::new("floats", 2, 1, vec![Step::f32(2)]),
+        Scenario::new("min", 2, 1, vec![Step::min(2)]),
         given::disagreement(),
     ] {
         explore(scenario.breaking(faithful)).assert_holds();
@@ -71,6 +72,15 @@ fn the_second_writing_is_faithful() {
     ] {
         explore(scenario.breaking(faithful)).assert_holds();
     }
+}
+
+#[test]
+fn op_6_adding_where_the_smallest_is_asked_for_is_no_smallest() {
+    aggregator(
+        Scenario::new("min", 2, 1, vec![Step::min(1)]),
+        AggregatorMutation::AlwaysAdd,
+        rules::EXACT,
+    );
 }
 
 #[test]

@@ -203,19 +203,22 @@ fn devices(eal: &Eal, names: &[String]) -> Result<Vec<Device>, HostError> {
     }
 }
 
-/// Says in the log where a shard's memory is far from a port.
+/// Says in the log where a shard works far from a port.
 fn say_where(shard: usize, core: &Lcore, devices: &[Device], infos: &[PortInfo]) {
     for (device, info) in devices.iter().zip(infos) {
-        if let (Some(here), Some(there)) = (core.node(), info.node)
-            && here != there
-        {
+        if let Some(far) = far(core.node(), info.node) {
             let (core, port) = (core.number(), device.name());
-            tracing::warn!(
-                "shard {shard} works on core {core} of NUMA node {here}, port {port} is on node {there}: give cores of \
-                 that node with -l"
-            );
+            tracing::warn!("shard {shard} works on core {core}, far from port {port}: {far}");
         }
     }
+}
+
+/// What there is to say of a core and a port on these NUMA nodes.
+fn far(core: Option<u32>, port: Option<u32>) -> Option<String> {
+    let (core, port) = core.zip(port).filter(|(core, port)| core != port)?;
+    Some(format!(
+        "NUMA node {core}, the port is on {port}: give cores of that node with -l"
+    ))
 }
 
 /// One for each shard, on the node where frames are received.
@@ -305,7 +308,7 @@ fn steer(port: &Port, name: &str, config: &HostConfig, local: SocketAddr, queues
             false
         }
         Err(error) => {
-            tracing::info!("port {name}: steering by hand-off between the shards' cores: {error}");
+            tracing::info!("steering by hand-off between the shards' cores: {error}");
             false
         }
     }
@@ -371,6 +374,15 @@ mod tests {
         assert_eq!(queues(&config(Some(9)), &info("net_ring", 16)), 4);
         assert_eq!(queues(&config(None), &info("net_memif", 255)), 1);
         assert_eq!(queues(&config(Some(2)), &info("net_memif", 255)), 2);
+    }
+
+    #[test]
+    fn a_core_on_another_node_is_told_and_one_that_is_on_any_is_not() {
+        let told = "NUMA node 1, the port is on 0: give cores of that node with -l";
+        assert_eq!(far(Some(1), Some(0)).as_deref(), Some(told));
+        for (core, port) in [(Some(1), Some(1)), (None, Some(0)), (Some(1), None), (None, None)] {
+            assert_eq!(far(core, port), None);
+        }
     }
 
     #[test]

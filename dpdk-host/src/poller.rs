@@ -176,7 +176,7 @@ where
 
     fn frame(&mut self, mbuf: Mbuf) {
         let arrival = mbuf.arrival();
-        if mbuf.segments() == 1 {
+        if !arrival.is_spread {
             return self.whole(mbuf, arrival);
         }
         let Some(mut whole) = self.outbox.empty() else {

@@ -504,6 +504,7 @@ fn whatever_comes_is_survived(eal: &Eal, name: &str, dress: Dress) {
             vlan: flag(&mut random).then(|| random.bits() as u16),
             has_bad_ip: flag(&mut random),
             has_bad_udp: flag(&mut random),
+            ..Arrival::default()
         });
         scene.ask_in(mbuf);
     }

@@ -13,7 +13,7 @@ use agg_model::harness::lockstep::config;
 use agg_model::packet::{DATA, ModelPacket};
 use agg_model::vectors::text::Word;
 use agg_model::vectors::{JobLine, MemberLine, frame};
-use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue};
+use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue, Steering};
 use dpdk_host::{Exit, FrameCounter, HandOff, Idle, Link, Network, Poller, Route, Shard};
 
 #[path = "common/answering.rs"]
@@ -148,7 +148,7 @@ struct Scene {
     there: Vec<Vec<Queue>>,
     pool: Pool,
     now: u64,
-    _ports: Vec<Port>,
+    ports: Vec<Port>,
 }
 
 impl Scene {
@@ -191,7 +191,7 @@ impl Scene {
             there,
             pool,
             now: 1,
-            _ports: ports,
+            ports,
         }
     }
 
@@ -267,6 +267,7 @@ fn shards_get_what_is_theirs_from_whichever_queue_it_came_to() {
     what_another_shard_has_no_room_for_is_lost_but_for_a_while(&eal);
     what_is_no_shard_s_is_dropped(&eal);
     rings_refuse_and_give_back(&eal);
+    a_port_that_cannot_steer_says_so(&eal);
     cores_work_at_the_same_time(&eal);
     a_core_that_panics_says_so(&eal);
 }
@@ -401,6 +402,23 @@ fn rings_refuse_and_give_back(eal: &Eal) {
     );
 }
 
+fn a_port_that_cannot_steer_says_so(eal: &Eal) {
+    let scene = Scene::new(eal, "steer");
+    let to = Steering {
+        udp_port: here(1).port(),
+        queue: 1,
+        is_ipv6: false,
+        has_tag: false,
+    };
+    let error = scene.ports[0].steer(&to).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "port net_ring_steer0_0 has no rte_flow rule for a UDP port: Function not implemented"
+        ),
+        "{error}"
+    );
+}
+
 /// Both cores at once, each at its own queues; the wrong queue each time.
 fn cores_work_at_the_same_time(eal: &Eal) {
     let mut scene = Scene::new(eal, "both");
@@ -410,7 +428,7 @@ fn cores_work_at_the_same_time(eal: &Eal) {
         mut pollers,
         mut there,
         pool,
-        _ports: ports,
+        ports,
         ..
     } = scene;
     let stop = Arc::new(AtomicBool::new(false));

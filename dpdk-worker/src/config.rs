@@ -26,7 +26,7 @@ pub struct PortConfig {
     pub queues: Option<u16>,
     /// Frames that each queue holds, receiving and sending.
     pub ring: u16,
-    /// Mbufs for frames.
+    /// Mbufs for frames; more than all queues hold, receiving and sending.
     pub mbufs: u32,
     /// Room of each, in bytes.
     pub mbuf_room: u16,

@@ -18,7 +18,7 @@ use crate::queues::Queues;
 /// The number of the one port.
 const PORT: usize = 0;
 
-/// How often it is looked whether neighbours are to be asked for.
+/// How often it is looked whether neighbours are to be asked for, or a peer is gone.
 const ASK: Duration = Duration::from_millis(10);
 
 /// How long an answer is waited for at the start.

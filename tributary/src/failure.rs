@@ -110,6 +110,14 @@ pub enum Failure {
         /// Type of the elements.
         dtype: String,
     },
+    /// Others cannot do the same.
+    #[error(
+        "--compare measures sums of f32 or i32, not other operations or {dtype}: leave it out, or give --op sum --type f32"
+    )]
+    NothingToCompare {
+        /// The elements' type.
+        dtype: String,
+    },
     /// A tensor does not fit in memory.
     #[error(
         "no memory for a tensor of {bytes} bytes in each worker: give a smaller --bytes or fewer workers"

@@ -11,7 +11,9 @@ mod commands;
 mod cpu;
 mod failure;
 mod interrupt;
+mod loopback;
 mod output;
+mod peers;
 mod workers;
 
 use std::process::ExitCode;

@@ -62,6 +62,7 @@ pub(crate) fn smoke(step: &mut Step) {
     // Where it cannot be had, that is told with the tests.
     if DPDK.is_met() {
         step.check(cargo("bench --package dpdk-host --bench ring -- --quick"));
+        step.check(cargo("bench --package dpdk-host --bench memif -- --quick"));
     }
 }
 

@@ -41,6 +41,8 @@ pub enum AggregatorMutation {
     WantToSender,
     /// R-SLOT-7: complete with all members but one.
     CompleteEarly,
+    /// R-OP-6: lanes add, whatever the kind of operation.
+    AlwaysAdd,
     /// R-NUM-3: `next` is that of the last arrival, not the maximum.
     NextOfLast,
     /// R-OP-4: operations are not compared.

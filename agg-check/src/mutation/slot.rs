@@ -1,7 +1,8 @@
 //! A second writing of the slot rules, each of which can be broken.
 
+use agg_core::kind::Combine;
 use agg_core::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
-use agg_core::{Epoch, Exponent, Job, MemberSet, Operation, Policy, Round};
+use agg_core::{Epoch, Exponent, Job, MemberSet, Operation, Policy, Round, operation};
 
 use super::AggregatorMutation as Broken;
 use crate::node::Held;
@@ -284,8 +285,12 @@ impl Merged {
             Broken::NextOfLast => header.next,
             _ => Exponent(self.header.next.0.max(header.next.0)),
         };
+        let combine = match broken {
+            Broken::AlwaysAdd => Combine::Add,
+            _ => Combine::of(operation::kind_of(self.header.op)),
+        };
         for (value, arrived) in self.values.iter_mut().zip(values) {
-            *value = value.wrapping_add(*arrived);
+            *value = combine.lanes(*value, *arrived);
         }
     }
 

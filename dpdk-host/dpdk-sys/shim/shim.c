@@ -118,16 +118,6 @@ void shim_view(void *mbuf, struct shim_view *view)
 	view->len = m->data_len;
 	view->room = m->buf_len - m->data_off;
 	view->segments = m->nb_segs;
-	view->arrived = 0;
-	view->tag = 0;
-	if (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) {
-		view->arrived |= SHIM_UNTAGGED;
-		view->tag = m->vlan_tci;
-	}
-	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD)
-		view->arrived |= SHIM_BAD_IP;
-	if ((m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
-		view->arrived |= SHIM_BAD_UDP;
 }
 
 void shim_set_len(void *mbuf, uint16_t len)
@@ -138,17 +128,33 @@ void shim_set_len(void *mbuf, uint16_t len)
 	m->pkt_len = len;
 }
 
-void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag)
+void shim_arrival(const void *mbuf, struct shim_arrival *arrival)
+{
+	const struct rte_mbuf *m = mbuf;
+	uint64_t flags = m->ol_flags;
+
+	arrival->segments = m->nb_segs;
+	arrival->tag = m->vlan_tci;
+	arrival->flags = 0;
+	if (flags & RTE_MBUF_F_RX_VLAN_STRIPPED)
+		arrival->flags |= SHIM_UNTAGGED;
+	if ((flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD)
+		arrival->flags |= SHIM_BAD_IP;
+	if ((flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
+		arrival->flags |= SHIM_BAD_UDP;
+}
+
+void shim_set_arrival(void *mbuf, const struct shim_arrival *arrival)
 {
 	struct rte_mbuf *m = mbuf;
 
-	if (arrived & SHIM_UNTAGGED)
+	if (arrival->flags & SHIM_UNTAGGED)
 		m->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
-	if (arrived & SHIM_BAD_IP)
+	if (arrival->flags & SHIM_BAD_IP)
 		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD;
-	if (arrived & SHIM_BAD_UDP)
+	if (arrival->flags & SHIM_BAD_UDP)
 		m->ol_flags |= RTE_MBUF_F_RX_L4_CKSUM_BAD;
-	m->vlan_tci = tag;
+	m->vlan_tci = arrival->tag;
 }
 
 int shim_append(void *mbuf, void *behind)
@@ -361,8 +367,13 @@ uint16_t shim_receive(uint16_t port, uint16_t queue, void **mbufs, uint16_t coun
 	uint16_t received = rte_eth_rx_burst(port, queue, (struct rte_mbuf **)mbufs, count);
 	uint16_t i;
 
-	for (i = 0; i < received; i++)
-		rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
+	/* Headers, with IPv6 and a tag more than a line. */
+	for (i = 0; i < received; i++) {
+		uint8_t *frame = rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], uint8_t *);
+
+		rte_prefetch0(frame);
+		rte_prefetch0(frame + RTE_CACHE_LINE_SIZE);
+	}
 	return received;
 }
 

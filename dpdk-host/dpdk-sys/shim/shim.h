@@ -11,9 +11,13 @@ struct shim_view {
 	uint16_t len;
 	uint16_t room;
 	uint16_t segments;
-	/* What the driver says of it: SHIM_... below, and the tag that it has taken out. */
-	uint16_t arrived;
+};
+
+/* What the driver says of a frame: SHIM_... below, and the tag that it has taken out. */
+struct shim_arrival {
+	uint16_t flags;
 	uint16_t tag;
+	uint16_t segments;
 };
 
 /* A VLAN tag was taken out of the frame. */
@@ -76,7 +80,8 @@ int shim_alloc_bulk(void *pool, void **mbufs, unsigned int count);
 void shim_free_bulk(void **mbufs, unsigned int count);
 void shim_view(void *mbuf, struct shim_view *view);
 void shim_set_len(void *mbuf, uint16_t len);
-void shim_set_arrived(void *mbuf, uint16_t arrived, uint16_t tag);
+void shim_arrival(const void *mbuf, struct shim_arrival *arrival);
+void shim_set_arrival(void *mbuf, const struct shim_arrival *arrival);
 int shim_append(void *mbuf, void *behind);
 int shim_gather(const void *from, void *into);
 int shim_insert_tag(void *mbuf, uint16_t tag);

@@ -18,10 +18,18 @@ pub struct View {
     pub room: u16,
     /// Mbufs that the packet is spread over.
     pub segments: u16,
-    /// What the driver says of it: [`UNTAGGED`] and those behind it.
-    pub arrived: u16,
+}
+
+/// What a driver says of a frame that has come.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrival {
+    /// [`UNTAGGED`] and those behind it.
+    pub flags: u16,
     /// The VLAN tag that it has taken out.
     pub tag: u16,
+    /// Mbufs that the frame is spread over.
+    pub segments: u16,
 }
 
 /// A VLAN tag was taken out of the frame.
@@ -143,8 +151,10 @@ unsafe extern "C" {
     pub fn shim_view(mbuf: *mut c_void, view: *mut View);
     /// Sets the bytes that are in an mbuf of one segment.
     pub fn shim_set_len(mbuf: *mut c_void, len: u16);
-    /// Says of a frame what drivers say, as a [`View`] has it.
-    pub fn shim_set_arrived(mbuf: *mut c_void, arrived: u16, tag: u16);
+    /// What the driver says of a frame.
+    pub fn shim_arrival(mbuf: *const c_void, arrival: *mut Arrival);
+    /// Says of a frame what a driver would, but for its segments.
+    pub fn shim_set_arrival(mbuf: *mut c_void, arrival: *const Arrival);
     /// Spreads a frame over one more mbuf, which is the first one's then.
     pub fn shim_append(mbuf: *mut c_void, behind: *mut c_void) -> c_int;
     /// Copies a frame from all of its mbufs into an empty one.

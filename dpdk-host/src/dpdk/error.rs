@@ -38,6 +38,14 @@ pub enum DpdkError {
         /// What DPDK said.
         said: String,
     },
+    /// A port does not steer.
+    #[error("port {name} has no rte_flow rule for a UDP port: {said}")]
+    Steer {
+        /// Its device.
+        name: String,
+        /// What DPDK or its driver said.
+        said: String,
+    },
     /// A core takes no work.
     #[error("core {number} takes no work: {said}: it has some already")]
     Lcore {

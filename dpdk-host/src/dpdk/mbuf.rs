@@ -11,6 +11,8 @@ use dpdk_sys::View;
 /// What a driver says of a frame that has come, beside the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrival {
+    /// It is spread over several mbufs.
+    pub is_spread: bool,
     /// The VLAN of a tag that it has taken out of the frame.
     pub vlan: Option<u16>,
     /// The checksum of the IPv4 header is wrong. Most virtual devices do not look.
@@ -62,23 +64,30 @@ impl Mbuf {
     /// What the driver says of it.
     #[inline]
     pub fn arrival(&self) -> Arrival {
-        let view = self.view();
-        let says = |flag| view.arrived & flag != 0;
+        let mut arrival = dpdk_sys::Arrival::default();
+        // SAFETY: the mbuf is ours, and the shim writes to `arrival` only.
+        unsafe { dpdk_sys::shim_arrival(self.mbuf.as_ptr(), &raw mut arrival) };
+        let says = |flag| arrival.flags & flag != 0;
         Arrival {
-            vlan: says(dpdk_sys::UNTAGGED).then_some(view.tag & VLAN_ID),
+            is_spread: arrival.segments > 1,
+            vlan: says(dpdk_sys::UNTAGGED).then_some(arrival.tag & VLAN_ID),
             has_bad_ip: says(dpdk_sys::BAD_IP),
             has_bad_udp: says(dpdk_sys::BAD_UDP),
         }
     }
 
-    /// Says of it what a driver would: for ports that are no more than rings in this process.
+    /// Says of it what a driver would, but for being spread: for ports that are no more than rings in this process.
     pub fn set_arrival(&mut self, arrival: Arrival) {
         let flag = |is: bool, flag| if is { flag } else { 0 };
-        let arrived = flag(arrival.vlan.is_some(), dpdk_sys::UNTAGGED)
-            | flag(arrival.has_bad_ip, dpdk_sys::BAD_IP)
-            | flag(arrival.has_bad_udp, dpdk_sys::BAD_UDP);
+        let arrival = dpdk_sys::Arrival {
+            flags: flag(arrival.vlan.is_some(), dpdk_sys::UNTAGGED)
+                | flag(arrival.has_bad_ip, dpdk_sys::BAD_IP)
+                | flag(arrival.has_bad_udp, dpdk_sys::BAD_UDP),
+            tag: arrival.vlan.unwrap_or(0),
+            segments: 0,
+        };
         // SAFETY: the mbuf is ours.
-        unsafe { dpdk_sys::shim_set_arrived(self.mbuf.as_ptr(), arrived, arrival.vlan.unwrap_or(0)) }
+        unsafe { dpdk_sys::shim_set_arrival(self.mbuf.as_ptr(), &raw const arrival) }
     }
 
     /// Spreads the frame over what another mbuf has, too. Gives that back where there are too many.

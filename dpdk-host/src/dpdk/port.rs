@@ -234,14 +234,13 @@ impl Port {
         }
         // SAFETY: the shim has ended the text with 0.
         let why = unsafe { CStr::from_ptr(why.as_ptr()) }.to_string_lossy();
-        Err(DpdkError::Device {
+        Err(DpdkError::Steer {
             name: device.name.clone(),
             said: if why.is_empty() {
                 said(code)
             } else {
                 format!("{} ({why})", said(code))
             },
-            advice: "its driver has no rte_flow rule for a UDP port",
         })
     }
 }

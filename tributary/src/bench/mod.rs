@@ -13,4 +13,4 @@ mod table;
 pub use measure::measure;
 pub use report::{Message, SizeReport};
 pub use setup::{Dtype, Setup};
-pub use table::{about, details, header, row};
+pub use table::{about, details, header, row, time};

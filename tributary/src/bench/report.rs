@@ -62,6 +62,8 @@ pub struct SizeReport {
     pub worker_cpu_seconds: f64,
     /// Processor seconds of the aggregator in an iteration, the barrier before it included; none if it runs elsewhere.
     pub aggregator_cpu_seconds: Option<f64>,
+    /// Bytes that left by this machine's loopback interface in an iteration; none if ranks or the aggregator run elsewhere.
+    pub loopback_bytes: Option<u64>,
     /// Packets that all ranks together sent in all measured iterations.
     pub packets_sent: u64,
     /// Chunks among them that were sent again.
@@ -179,6 +181,7 @@ impl SizeReport {
                 .sum::<f64>()
                 / iterations.max(1) as f64,
             aggregator_cpu_seconds: None,
+            loopback_bytes: None,
             packets_sent: total(|figures| figures.packets),
             resends: total(|figures| figures.resends),
             lanes: stats.lanes,

@@ -118,7 +118,7 @@ fn align(cells: &[String; COLUMNS.len()]) -> String {
 }
 
 /// Three digits and a unit.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let (value, unit) = match seconds {
         s if s >= 1.0 => (s, "s"),
         s if s >= 1e-3 => (1e3 * s, "ms"),

@@ -1,5 +1,6 @@
 //! `tributary bench`: measures operations.
 
+mod compare;
 mod iterations;
 mod local;
 mod one_rank;
@@ -15,6 +16,7 @@ use crate::args::{ReduceArgs, Straggler, TensorSize, Terms, seconds, tree_size, 
 use crate::bench::{Dtype, Setup};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::peers::Peer;
 
 /// The arguments of `tributary bench`.
 #[derive(Debug, Args)]
@@ -39,6 +41,9 @@ All on this machine, with an aggregator started for it:
 One rank a host, each in a terminal of its own; rank 0 shows the figures:
   tributary bench allreduce --aggregator 10.0.0.1:4600 --world-size 2 --rank 0
   tributary bench allreduce --aggregator 10.0.0.1:4600 --world-size 2 --rank 1
+
+Beside what others use:
+  tributary bench allreduce --workers 2 --compare gloo,openmpi
 
 With a rank that is slow, and sums that do not wait for it:
   tributary bench allreduce --straggler 3:20ms --policy quorum:3")]
@@ -100,6 +105,12 @@ pub struct AllReduce {
     /// A rank whose gradients take this much longer, like 3:20ms; no barriers hold the ranks together then
     #[arg(long, value_name = "RANK:DELAY")]
     straggler: Option<Straggler>,
+    /// What to measure beside it, on this machine's loopback interface: sums of f32 or i32 in 32 bits; several with commas
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', conflicts_with_all = ["rank", "straggler"])]
+    compare: Vec<Peer>,
+    /// A Python that has torch, for --compare gloo
+    #[arg(long, value_name = "PYTHON", default_value = "python3", requires = "compare")]
+    python: String,
     /// One JSON object a size instead of a table
     #[arg(long)]
     json: bool,
@@ -118,6 +129,7 @@ impl AllReduce {
         if let Some(straggler) = self.straggler {
             straggler.check(self.world_size.unwrap_or(self.workers))?;
         }
+        compare::check(self)?;
         let interrupt = Interrupt::watch()?;
         match (self.rank, self.world_size) {
             (Some(rank), Some(size)) => {

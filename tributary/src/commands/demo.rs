@@ -8,15 +8,18 @@ mod training;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agg_worker::ElementType;
 use clap::Args;
-use tributary::demo::{Check, CheckLimits, Run, TrainConfig, WorkerReport, compare, compare_quorum};
+use tributary::demo::{
+    Check, CheckLimits, Run, TrainConfig, WorkerReport, compare, compare_narrow, compare_quorum,
+};
 use udp_io::Probability;
 
 use self::plan::Common;
 use self::progress::Progress;
 use self::results::Results;
 use crate::aggregator::Aggregator;
-use crate::args::{PolicyArg, Straggler, seconds, world_size};
+use crate::args::{PolicyArg, ReduceArgs, Straggler, WireArg, seconds, world_size};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -27,6 +30,7 @@ Examples:
   tributary demo
   tributary demo --workers 8 --loss 1%
   tributary demo --straggler 3:20ms --policy quorum:3
+  tributary demo --wire 8
   tributary demo --aggregator 10.0.0.1:4600 --out curves")]
 pub struct Demo {
     /// Worker processes, 1 to 64
@@ -56,7 +60,10 @@ pub struct Demo {
     /// A worker whose gradients take this much longer, like 3:20ms
     #[arg(long, value_name = "RANK:DELAY")]
     straggler: Option<Straggler>,
-    /// Under a quorum: what a sum does not hold of a worker is lost, instead of being added to its next
+    /// Bits of an element on the wire; 32 come first then, to compare with
+    #[arg(long, value_enum, value_name = "BITS", default_value_t)]
+    wire: WireArg,
+    /// Under a quorum, or with narrow elements: what a sum does not hold of a worker is lost, instead of being added to its next
     #[arg(long)]
     no_feedback: bool,
     /// One JSON object instead of tables
@@ -70,6 +77,11 @@ impl Demo {
         if let Some(straggler) = self.straggler {
             straggler.check(self.workers)?;
         }
+        let reduce = ReduceArgs {
+            wire: self.wire,
+            ..ReduceArgs::default()
+        };
+        reduce.check(ElementType::F32, self.workers)?;
         let interrupt = Interrupt::watch()?;
         let curves = results::curves_file(self.out.as_deref())?;
         let aggregator = Aggregator::find(&self.aggregator, 1)?;
@@ -78,7 +90,7 @@ impl Demo {
             seed: self.seed,
             ..TrainConfig::default()
         };
-        let plans = plan::runs(self.loss, self.seed, self.policy);
+        let plans = plan::runs(self.loss, self.seed, self.policy, self.wire);
         let progress = Progress::new((plans.len() + 1) * train.epochs);
         let common = Common {
             workers: self.workers as usize,
@@ -119,13 +131,19 @@ impl Demo {
         results.verdict()
     }
 
-    /// What the runs must show: under a quorum the first one's sums are over all, and the others are held against it.
+    /// What the runs must show: under a quorum, or with narrow elements, the first one's sums are whole, and the others are held
+    /// against it.
     fn checks(&self, single: &WorkerReport, runs: &[Run]) -> Vec<Check> {
         let limits = CheckLimits::for_epochs(self.epochs as usize);
         match runs.split_first() {
-            Some((whole, partial)) if self.policy.is_quorum() => {
+            Some((whole, others)) if self.policy.is_quorum() || self.wire != WireArg::Bits32 => {
                 let mut checks = compare(single, std::slice::from_ref(whole), limits);
-                checks.extend(compare_quorum(whole, partial, !self.no_feedback));
+                let compare = if self.policy.is_quorum() {
+                    compare_quorum
+                } else {
+                    compare_narrow
+                };
+                checks.extend(compare(whole, others, !self.no_feedback));
                 checks
             }
             _ => compare(single, runs, limits),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use agg_worker::{Communicator, Config, Feedback};
+use agg_worker::{Communicator, Config, Feedback, ReduceOptions};
 use serde::{Deserialize, Serialize};
 use tributary::demo::{
     AllReduce, Lateness, Traffic, TrainConfig, WorkerMessage, WorkerReport, initial_parameters, train,
 };
 use udp_io::{FaultConfig, Probability};
 
-use crate::args::Terms;
+use crate::args::{Terms, WireArg};
 use crate::child;
 use crate::failure::Failure;
 
@@ -37,19 +37,22 @@ pub struct Setup {
     pub terms: Terms,
     /// Whether a worker keeps for the next sum what one does not hold.
     pub feedback: bool,
+    /// Bits of an element on the wire.
+    pub wire: WireArg,
 }
 
 /// The sum over the network.
 enum Network<'a> {
-    /// Of all workers.
+    /// Of all workers, in 32 bits.
     Whole(&'a mut Communicator),
-    /// Of a quorum.
+    /// Of a quorum, or rounded to fewer bits.
     Partial(Partial<'a>),
 }
 
-/// A worker under a quorum, which catches up as agg-worker has it when it was late.
+/// A worker whose values sums may not hold as they are. Under a quorum it catches up as agg-worker has it when it was late.
 struct Partial<'a> {
     world: &'a mut Communicator,
+    options: ReduceOptions,
     feedback: Feedback,
     /// What sums do not hold is kept for the next.
     keeps: bool,
@@ -83,7 +86,7 @@ impl Partial<'_> {
         self.lateness.gradients += u64::from(!self.late);
         let contribution = self
             .world
-            .all_reduce_with_feedback(gradient, &mut self.feedback)?;
+            .all_reduce_feedback_with(gradient, &mut self.feedback, self.options)?;
         self.late = contribution.was_late();
         self.lateness.contributed += u64::from(!self.late);
         self.lateness.chunks += contribution.chunks;
@@ -98,10 +101,12 @@ pub fn run() -> Result<(), Failure> {
     let mut world = Communicator::connect(config(&setup))?;
     check_start(&mut world, &setup)?;
     let before = world.stats();
-    let mut network = match setup.terms.policy.is_quorum() {
+    let is_quorum = setup.terms.policy.is_quorum();
+    let mut network = match is_quorum || setup.wire != WireArg::Bits32 {
         false => Network::Whole(&mut world),
         true => Network::Partial(Partial {
             world: &mut world,
+            options: ReduceOptions::default().with_width(setup.wire.width()),
             feedback: Feedback::new(0),
             keeps: setup.feedback,
             late: false,
@@ -120,8 +125,8 @@ pub fn run() -> Result<(), Failure> {
         reason: error.to_string(),
     })?;
     let lateness = match network {
-        Network::Whole(_) => None,
-        Network::Partial(partial) => Some(partial.lateness),
+        Network::Partial(partial) if is_quorum => Some(partial.lateness),
+        _ => None,
     };
     let after = world.stats();
     let traffic = Traffic {

@@ -71,18 +71,35 @@ pub fn compare(single: &WorkerReport, runs: &[Run], limits: CheckLimits) -> Vec<
     checks
 }
 
-/// How far accuracy under a quorum may lie below that of sums over all, 0..=1: a point, three of 360 images.
-const QUORUM_LOSS: f64 = 0.01;
+/// How far accuracy under a quorum, or with narrow elements, may lie below that of whole sums, 0..=1: a point, three of 360
+/// images.
+const APPROXIMATE_LOSS: f64 = 0.01;
 
 /// Holds runs under a quorum against one with the same straggler whose sums wait for all. Other arrival orders give other bits
 /// there, so that runs are not compared with each other. Without error feedback accuracy is shown, but no one says how much
 /// is lost.
 pub fn compare_quorum(whole: &Run, runs: &[Run], feedback: bool) -> Vec<Check> {
+    approximate(whole, runs, feedback, "with sums over all")
+}
+
+/// Holds runs with narrow elements against one with all bits, and against each other: no order of arrival changes a bit.
+pub fn compare_narrow(whole: &Run, runs: &[Run], feedback: bool) -> Vec<Check> {
+    let mut checks = approximate(whole, runs, feedback, "with 32 bits");
+    checks.push(same_across_runs(runs));
+    checks
+}
+
+fn approximate(whole: &Run, runs: &[Run], feedback: bool, with: &str) -> Vec<Check> {
     let check = |run: &Run| {
-        let (least, wanted) = (worst(run), worst(whole) - QUORUM_LOSS);
-        let detail = format!("{:.2} % (all: {:.2} %", 100.0 * least, 100.0 * worst(whole));
+        let (least, wanted) = (worst(run), worst(whole) - APPROXIMATE_LOSS);
+        let detail = format!(
+            "{:.2} % ({}: {:.2} %",
+            100.0 * least,
+            whole.name,
+            100.0 * worst(whole)
+        );
         let accuracy = Check {
-            name: format!("{}: accuracy as with sums over all", run.name),
+            name: format!("{}: accuracy as {with}", run.name),
             ok: !feedback || (least.is_finite() && least >= wanted),
             detail: match feedback {
                 true => format!("{detail}, wanted {:.2} %)", 100.0 * wanted),

@@ -22,7 +22,7 @@ mod stagger;
 mod table;
 mod train;
 
-pub use check::{Check, CheckLimits, compare, compare_quorum};
+pub use check::{Check, CheckLimits, compare, compare_narrow, compare_quorum};
 pub use digest::{ParameterDigest, ParseDigestError};
 pub use digits::{Digits, DigitsError, PIXELS, Split, shard};
 pub use lateness::render_lateness;

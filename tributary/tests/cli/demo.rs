@@ -51,6 +51,35 @@ fn loss_and_order_change_no_bit() {
     assert!(svg.contains("one process") && svg.contains("workers: 2"));
 }
 
+/// Training with a quarter of the bytes reaches what 32 bits do, and is as reproducible.
+#[test]
+fn narrow_elements_train_as_well() {
+    for bits in ["16", "8"] {
+        let out = out(&format!("demo-{bits}"));
+        let line = format!("demo --wire {bits} --json --out {out}");
+        let text = succeed(&line.split(' ').collect::<Vec<_>>());
+        let result: Value = serde_json::from_str(&text).unwrap();
+        let runs = result["runs"].as_array().unwrap();
+        let accuracy = |run: &Value| 100.0 * run["workers"][0]["accuracy"].as_f64().unwrap();
+        let accuracies: Vec<_> = runs.iter().map(accuracy).collect();
+        println!("32 bits, {bits} bits, {bits} bits reordered: {accuracies:?} %");
+        assert!((accuracies[0] - accuracies[1]).abs() <= 1.0, "{accuracies:?}");
+        let packets = |run: &Value| {
+            let workers = run["workers"].as_array().unwrap();
+            workers
+                .iter()
+                .map(|worker| worker["traffic"]["results"].as_u64().unwrap())
+                .sum::<u64>()
+        };
+        assert!(
+            packets(&runs[1]) < packets(&runs[0]),
+            "fewer chunks carry the same elements"
+        );
+        assert_eq!(runs[1]["workers"][0]["digest"], runs[2]["workers"][3]["digest"]);
+        assert_ne!(runs[0]["workers"][0]["digest"], runs[1]["workers"][0]["digest"]);
+    }
+}
+
 #[test]
 fn tables_are_for_people() {
     let outcome = run(&[

@@ -15,6 +15,9 @@ const WORKER: &str = "target/release/dpdk-worker";
 
 const RANKS: usize = 2;
 
+/// Three processes that poll may share two cores: who has nothing to do sleeps.
+const IDLE: [&str; 2] = ["--idle", "sleep"];
+
 /// Bytes of the largest IP packet on a memif: as with jumbo frames. Sockets over loopback and Gloo have 65 536.
 const MTU: u32 = 9000;
 
@@ -77,7 +80,7 @@ fn over_memif(compare: &Compare) -> Result<f64, String> {
         "--control-addr",
         &control.to_string(),
     ]);
-    serve.arg("--config").arg(&config);
+    serve.args(IDLE).arg("--config").arg(&config);
     serve.args((0..RANKS).flat_map(|rank| ["--port".to_owned(), format!("net_memif{rank}")]));
     serve.arg("--").args(EAL.split(' '));
     serve.args((0..RANKS).flat_map(|rank| ["--vdev".to_owned(), memif(rank, "server")]));
@@ -91,6 +94,7 @@ fn over_memif(compare: &Compare) -> Result<f64, String> {
             &MTU.to_string(),
         ]);
         worker
+            .args(IDLE)
             .arg("--")
             .args(EAL.split(' '))
             .args(["--vdev", &memif(rank, "client")]);

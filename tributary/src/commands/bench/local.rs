@@ -1,13 +1,14 @@
 //! A benchmark all on this machine: a process a rank.
 
-use super::AllReduce;
 use super::show::Show;
+use super::{AllReduce, compare};
 use crate::aggregator::Aggregator;
 use crate::bench::{Message, Setup};
 use crate::commands::bench_worker;
 use crate::cpu::process_time;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::loopback;
 use crate::workers::Workers;
 
 pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
@@ -23,7 +24,8 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
     let setups: Vec<Setup> = (0..args.workers).map(setup).collect();
     setups.iter().try_for_each(Setup::check)?;
     // This process does little else than aggregate: its time is the aggregator's.
-    let mut begun = process_time();
+    let mut begun = (process_time(), loopback::sent());
+    let mut reports = Vec::new();
     Workers::spawn(bench_worker::NAME, &setups)?.run(interrupt, |_, line| {
         let message = serde_json::from_str(line).map_err(|reason| Failure::Protocol {
             line: line.to_owned(),
@@ -31,7 +33,7 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
         })?;
         match message {
             Message::Timing => {
-                begun = process_time();
+                begun = (process_time(), loopback::sent());
                 Ok(())
             }
             Message::Lost { lost, left } => {
@@ -39,11 +41,20 @@ pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
                 Ok(())
             }
             Message::Size(mut report) => {
-                let used = process_time().saturating_sub(begun).as_secs_f64();
-                let each = used / f64::from(report.iterations.max(1));
-                report.aggregator_cpu_seconds = aggregator.is_embedded().then_some(each);
-                show.report(&report)
+                let used = process_time().saturating_sub(begun.0).as_secs_f64();
+                let sent = loopback::sent().saturating_sub(begun.1);
+                let iterations = report.iterations.max(1);
+                if aggregator.is_embedded() {
+                    report.aggregator_cpu_seconds = Some(used / f64::from(iterations));
+                    report.loopback_bytes = Some(sent / u64::from(iterations));
+                }
+                show.report(&report)?;
+                reports.push(*report);
+                Ok(())
             }
         }
-    })
+    })?;
+    // Their processors are free now.
+    drop(aggregator);
+    compare::run(args, &reports, interrupt)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tributary::demo::{Stagger, TrainConfig};
 use udp_io::Probability;
 
-use crate::args::{PolicyArg, Straggler, Terms};
+use crate::args::{PolicyArg, Straggler, Terms, WireArg};
 use crate::commands::demo_worker::Setup;
 
 /// Longer than a step's gradient takes, so that delays decide who is last.
@@ -22,6 +22,8 @@ pub struct Plan {
     pub loss: Probability,
     /// When a sum is complete.
     pub policy: PolicyArg,
+    /// Bits of an element on the wire.
+    pub wire: WireArg,
 }
 
 /// What all trainings have in common.
@@ -41,9 +43,9 @@ pub struct Common<'a> {
     pub feedback: bool,
 }
 
-/// A run, another with a different order of arrival, and, where packets are lost, one without loss. Under a quorum, one whose
-/// sums wait for all before them.
-pub fn runs(loss: Probability, seed: u64, policy: PolicyArg) -> Vec<Plan> {
+/// A run, another with a different order of arrival, and, where packets are lost, one without loss. Under a quorum, or with
+/// narrow elements, one whose sums wait for all and have 32 bits before them.
+pub fn runs(loss: Probability, seed: u64, policy: PolicyArg, wire: WireArg) -> Vec<Plan> {
     let stagger = Some(Stagger {
         longest: LONGEST_DELAY,
         seed: seed.wrapping_add(1),
@@ -53,13 +55,21 @@ pub fn runs(loss: Probability, seed: u64, policy: PolicyArg) -> Vec<Plan> {
         stagger,
         loss,
         policy,
+        wire,
     };
-    if policy.is_quorum() {
-        return vec![
-            plan("all".to_owned(), None, loss, PolicyArg::All),
-            plan("quorum".to_owned(), None, loss, policy),
-            plan("quorum reordered".to_owned(), stagger, loss, policy),
-        ];
+    let name = match (policy.is_quorum(), wire) {
+        (false, WireArg::Bits32) => None,
+        (true, WireArg::Bits32) => Some(("all", "quorum".to_owned())),
+        (false, narrow) => Some(("32 bits", format!("{} bits", narrow.width().bits()))),
+        (true, narrow) => Some(("all", format!("quorum, {} bits", narrow.width().bits()))),
+    };
+    if let Some((whole, name)) = name {
+        let whole = Plan {
+            wire: WireArg::Bits32,
+            ..plan(whole.to_owned(), None, loss, PolicyArg::All)
+        };
+        let reordered = plan(format!("{name} reordered"), stagger, loss, policy);
+        return vec![whole, plan(name, None, loss, policy), reordered];
     }
     if loss == Probability::NEVER {
         return vec![
@@ -98,6 +108,7 @@ impl Plan {
                     ..Terms::default()
                 },
                 feedback: common.feedback,
+                wire: self.wire,
             }
         };
         (0..common.workers).map(setup).collect()
@@ -122,11 +133,11 @@ mod tests {
     #[test]
     fn loss_is_compared_with_a_run_without() {
         assert!(
-            runs(Probability::NEVER, 1, PolicyArg::All)
+            runs(Probability::NEVER, 1, PolicyArg::All, WireArg::Bits32)
                 .iter()
                 .all(|plan| plan.loss == Probability::NEVER)
         );
-        let lossy = runs("2%".parse().unwrap(), 1, PolicyArg::All);
+        let lossy = runs("2%".parse().unwrap(), 1, PolicyArg::All, WireArg::Bits32);
         assert_eq!(lossy[1].name, "2% loss reordered");
         assert_eq!(
             lossy
@@ -140,7 +151,12 @@ mod tests {
 
     #[test]
     fn a_quorum_is_compared_with_sums_over_all_and_the_same_straggler() {
-        let plans = runs(Probability::NEVER, 1, "quorum:1".parse().unwrap());
+        let plans = runs(
+            Probability::NEVER,
+            1,
+            "quorum:1".parse().unwrap(),
+            WireArg::Bits32,
+        );
         let quorums: Vec<_> = plans.iter().map(|plan| plan.policy.is_quorum()).collect();
         assert_eq!(quorums, [false, true, true]);
         let train = TrainConfig::default();
@@ -153,8 +169,17 @@ mod tests {
     }
 
     #[test]
+    fn narrow_elements_are_compared_with_all_bits() {
+        let plans = runs(Probability::NEVER, 1, PolicyArg::All, WireArg::Bits16);
+        let wires: Vec<_> = plans.iter().map(|plan| plan.wire).collect();
+        assert_eq!(wires, [WireArg::Bits32, WireArg::Bits16, WireArg::Bits16]);
+        assert_eq!(plans[2].name, "16 bits reordered");
+        assert!(plans[1].stagger.is_none() && plans[2].stagger.is_some());
+    }
+
+    #[test]
     fn every_run_is_a_world_of_its_own() {
-        let plans = runs(Probability::NEVER, 1, PolicyArg::All);
+        let plans = runs(Probability::NEVER, 1, PolicyArg::All, WireArg::Bits32);
         let train = TrainConfig::default();
         let world = |index: usize| {
             let setups = plans[index].setups(index, &common(&train, &["a:1".to_owned()]));

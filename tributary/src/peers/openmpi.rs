@@ -1,0 +1,84 @@
+//! Open MPI, over TCP as between machines, with the segmented ring, which is the fastest of its algorithms for large tensors.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{PeerFigures, Task, figures, run_all};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+const PROGRAM: &str = include_str!("allreduce.c");
+
+/// Names of its compiler and launcher: Debian's, where other MPIs may be installed beside it, then everybody's.
+const NAMES: [(&str, &str); 2] = [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc", "mpirun")];
+
+/// TCP by the loopback interface, and no spinning: there may be more ranks than cores.
+const OPTIONS: &str = "--oversubscribe --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo --mca \
+                       oob_tcp_if_include lo --mca mpi_yield_when_idle 1 --mca coll_tuned_use_dynamic_rules 1 --mca \
+                       coll_tuned_allreduce_algorithm 5";
+
+/// A folder that goes with this.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in the system's temporary folder harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(super) fn run(task: &Task, interrupt: &Interrupt) -> Result<Result<Vec<PeerFigures>, String>, Failure> {
+    let mut reasons = Vec::new();
+    for (compiler, launcher) in NAMES {
+        let mut version = Command::new(launcher);
+        version.arg("--version");
+        match run_all([version], interrupt)? {
+            Ok(said) if said.contains("Open MPI") => {
+                let folder =
+                    Folder(std::env::temp_dir().join(format!("tributary-mpi-{}", std::process::id())));
+                fs::create_dir_all(&folder.0).map_err(Failure::io("make a temporary folder"))?;
+                return match build(compiler, &folder.0, interrupt)? {
+                    Ok(program) => launch(launcher, &program, task, interrupt),
+                    Err(reason) => Ok(Err(reason)),
+                };
+            }
+            Ok(said) => reasons.push(format!(
+                "{launcher} is another MPI ({})",
+                said.lines().next().unwrap_or_default()
+            )),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Ok(Err(format!(
+        "{}: `apt-get install openmpi-bin libopenmpi-dev gcc`",
+        reasons.join(", ")
+    )))
+}
+
+fn build(compiler: &str, folder: &Path, interrupt: &Interrupt) -> Result<Result<PathBuf, String>, Failure> {
+    let (source, program) = (folder.join("allreduce.c"), folder.join("allreduce"));
+    fs::write(&source, PROGRAM).map_err(Failure::io("write a program for MPI"))?;
+    let mut compile = Command::new(compiler);
+    compile.arg("-O2").arg(&source).arg("-o").arg(&program);
+    let built = run_all([compile], interrupt)?;
+    Ok(built
+        .map(|_| program)
+        .map_err(|reason| format!("{reason}: `apt-get install libopenmpi-dev gcc`")))
+}
+
+fn launch(
+    launcher: &str,
+    program: &Path,
+    task: &Task,
+    interrupt: &Interrupt,
+) -> Result<Result<Vec<PeerFigures>, String>, Failure> {
+    let mut command = Command::new(launcher);
+    command.args(OPTIONS.split_whitespace());
+    if rustix::process::geteuid().is_root() {
+        command.arg("--allow-run-as-root");
+    }
+    command.args(["-np", &task.ranks.to_string()]);
+    command.arg(program).arg(&task.dtype).args(task.sizes());
+    Ok(run_all([command], interrupt)?.and_then(|said| figures(&said, task)))
+}
