@@ -3,8 +3,9 @@
 //!     cargo bench -p dpdk-host --bench memif            # --quick: shorter, to see that it works
 //!
 //! The other process plays four ranks for each shard: it sends contributions of 352 lanes, of which it writes the headers only, and
-//! has at most so many of them under way. They are summed, and each rank gets each result; or, in turn, each frame is sent back as it
-//! came, by a loop that does nothing but swap its addresses. Both ways as many frames of the same size go either way. With one
+//! has at most so many of them under way. They are summed, and each rank gets each result; or, in turn, each packet is sent back by
+//! the same host, with an echo in the place of the core; or each frame by a loop that does nothing but swap its addresses. In all
+//! three as many frames of the same size go either way. With one
 //! shard, each process has a core of its own where there are two; with two shards, four threads share what there is.
 //!
 //! Two times are taken: that of the clock on the wall, from the first frame sent to the last one back; and that which the
@@ -20,10 +21,11 @@ use std::time::{Duration, Instant};
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, packet_len};
 use agg_core::{
-    Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, OpKind, Operation, Policy, Round,
+    Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Nanos, OpKind, Operation,
+    Policy, Round, Verdict,
 };
-use agg_host::SlotMemory;
 use agg_host::frame::{End, Framing, Way};
+use agg_host::{ShardAggregator, SlotMemory};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue};
 use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 use rustix::time::{ClockId, clock_gettime};
@@ -65,8 +67,16 @@ enum Mode {
     Wait = 0,
     Core = 1,
     Echo = 2,
-    End = 3,
+    Swap = 3,
+    End = 4,
 }
+
+/// What is measured.
+const MEASURED: [(Mode, &str); 3] = [
+    (Mode::Core, "sums"),
+    (Mode::Echo, "the host's echo"),
+    (Mode::Swap, "plain echo"),
+];
 
 /// DPDK for a process whose threads are on these CPUs.
 fn start_eal(cpus: &[&str], memif: &str) -> Eal {
@@ -80,7 +90,7 @@ fn start_eal(cpus: &[&str], memif: &str) -> Eal {
     Eal::start(&arguments).expect("DPDK starts")
 }
 
-/// A port with two queues for each shard: the first half of all for sums, the other for echoes.
+/// A port with two queues for each shard: the first half of all for the host, the other for the loop that swaps.
 fn start_port(eal: &Eal, shards: usize) -> (Port, Vec<Queue>, Pool) {
     let pool = Pool::new(eal, "frames", 8191, 2048, None).expect("a pool");
     let device = Device::find(eal, "net_memif0").expect("a memif");
@@ -96,7 +106,7 @@ fn start_port(eal: &Eal, shards: usize) -> (Port, Vec<Queue>, Pool) {
 struct Core {
     poller: Poller,
     shard: Arc<Shard>,
-    echo: Queue,
+    swap: Queue,
     spent: Arc<Spent>,
 }
 
@@ -113,7 +123,20 @@ impl Core {
             let begin = cpu_time();
             let came = match mode.load(Ordering::Relaxed) {
                 mode if mode == Mode::Core as u8 => self.poller.turn(&self.shard, self.shard.now(), BURST),
-                mode if mode == Mode::Echo as u8 => echo(&mut self.echo),
+                mode if mode == Mode::Echo as u8 => {
+                    let now = self.shard.now();
+                    self.poller.turn_with(
+                        &self.shard,
+                        now,
+                        BURST,
+                        |_: &mut ShardAggregator, packet: &[u8], _: &Endpoint, _: Nanos, out: &mut [u8]| {
+                            let len = packet.len();
+                            out[..len].copy_from_slice(packet);
+                            Verdict::Reply { len }
+                        },
+                    )
+                }
+                mode if mode == Mode::Swap as u8 => swap(&mut self.swap),
                 mode if mode == Mode::End as u8 => return,
                 _ => 0,
             };
@@ -135,7 +158,7 @@ fn cpu_time() -> u64 {
 }
 
 /// Sends frames back to where they came from.
-fn echo(queue: &mut Queue) -> usize {
+fn swap(queue: &mut Queue) -> usize {
     let mut burst = Burst::default();
     let came = queue.receive(BURST, &mut burst);
     let mut back = Burst::default();
@@ -270,7 +293,7 @@ fn measure(
         let [nanoseconds, frames] = [0, 1].map(|at| after[at] - before[at]);
         [rate, frames / nanoseconds * 1e9]
     };
-    for what in [Mode::Core, Mode::Echo] {
+    for (what, _) in MEASURED {
         run(peer, what, frames / 8);
     }
     let completed = || -> u64 {
@@ -278,14 +301,14 @@ fn measure(
         shards.iter().map(completed).sum()
     };
     let before = completed();
-    let rates: Vec<[Rates; 2]> = (0..rounds)
-        .map(|_| [Mode::Core, Mode::Echo].map(|what| run(peer, what, frames)))
+    let rates: Vec<[Rates; 3]> = (0..rounds)
+        .map(|_| MEASURED.map(|(what, _)| run(peer, what, frames)))
         .collect();
     let slots = (rounds * frames * shards.len() / usize::from(MEMBERS)) as u64;
     assert_eq!(completed() - before, slots, "every slot is summed");
     let name = if shards.len() == 1 { "1 shard" } else { "2 shards" };
     for (time, of) in ["a second", "a second of a core"].into_iter().enumerate() {
-        for (at, what) in ["sums", "echo"].into_iter().enumerate() {
+        for (at, (_, what)) in MEASURED.into_iter().enumerate() {
             let [rate, ..] = spread(rates.iter().map(|rates| rates[at][time]).collect());
             let gigabits = rate * 32.0 * LANES.count() as f64 / 1e9;
             println!(
@@ -293,9 +316,11 @@ fn measure(
                 rate / 1e6
             );
         }
-        let ratios = rates.iter().map(|[core, echo]| core[time] / echo[time]);
-        let [ratio, least, most] = spread(ratios.collect());
-        println!("{name}, sums / echo, {of}: {ratio:.2} ({least:.2} to {most:.2})");
+        for (at, (_, what)) in MEASURED.into_iter().enumerate().skip(1) {
+            let ratios = rates.iter().map(|rates| rates[0][time] / rates[at][time]);
+            let [ratio, least, most] = spread(ratios.collect());
+            println!("{name}, sums / {what}, {of}: {ratio:.2} ({least:.2} to {most:.2})");
+        }
     }
 }
 
@@ -307,18 +332,18 @@ fn host(count: usize, is_quick: bool) {
     let cpus = if count == 1 { vec!["0"] } else { vec!["0", "1"] };
     let eal = start_eal(&cpus, &memif);
     let (port, mut queues, pool) = start_port(&eal, count);
-    let echoes = queues.split_off(count);
+    let swaps = queues.split_off(count);
     let hand_offs = HandOff::among(&eal, "hand", count, 256).expect("rings");
     let shards = shards(count);
     let spent: Vec<Arc<Spent>> = shards.iter().map(|_| Arc::default()).collect();
-    let parts = queues.into_iter().zip(hand_offs).zip(echoes).enumerate();
+    let parts = queues.into_iter().zip(hand_offs).zip(swaps).enumerate();
     let mut cores: Vec<Core> = parts
-        .map(|(number, ((queue, hand_off), echo))| {
+        .map(|(number, ((queue, hand_off), swap))| {
             let link = Link::alone(queue, MAC, false);
             Core {
                 poller: Poller::new(vec![link], hand_off, pool.clone(), here(number), None),
                 shard: Arc::clone(&shards[number]),
-                echo,
+                swap,
                 spent: Arc::clone(&spent[number]),
             }
         })
@@ -358,7 +383,7 @@ impl Drop for Halt<'_> {
 
 /// The ranks of one shard.
 struct Ranks {
-    /// For sums, and for echoes.
+    /// For the host, and for the loop that swaps.
     queues: [Queue; 2],
     pool: Pool,
     framing: Vec<[u8; FRAMING]>,
@@ -391,7 +416,7 @@ impl Ranks {
     }
 
     /// So many frames there and back.
-    fn run(&mut self, is_echo: bool, frames: usize) {
+    fn run(&mut self, mode: u8, frames: usize) {
         let deadline = Instant::now() + LIMIT;
         let (mut sent, mut received) = (0, 0);
         let mut out = Burst::default();
@@ -401,7 +426,7 @@ impl Ranks {
                 self.contribute(&mut out);
                 sent += out.len();
             }
-            let queue = &mut self.queues[usize::from(is_echo)];
+            let queue = &mut self.queues[usize::from(mode == Mode::Swap as u8)];
             if !out.is_empty() {
                 queue.send(&mut out);
             }
@@ -417,7 +442,7 @@ impl Ranks {
                 std::thread::yield_now();
             }
         }
-        if is_echo {
+        if mode != Mode::Core as u8 {
             // Nothing was summed.
             self.next = next;
         }
@@ -511,10 +536,10 @@ fn peer(told: &str) {
         assert!(Instant::now() < deadline, "no link");
         std::thread::yield_now();
     }
-    let echoes = queues.split_off(shards);
-    let parts = queues.into_iter().zip(echoes).enumerate();
+    let swaps = queues.split_off(shards);
+    let parts = queues.into_iter().zip(swaps).enumerate();
     let mut ranks: Vec<Ranks> = parts
-        .map(|(shard, (sums, echo))| Ranks::new(shard, [sums, echo], pool.clone()))
+        .map(|(shard, (host, swap))| Ranks::new(shard, [host, swap], pool.clone()))
         .collect();
     ranks[0].introduce();
     let mut others = ranks.split_off(1);
@@ -522,7 +547,7 @@ fn peer(told: &str) {
     println!("ready");
     for line in stdin().lines().map_while(Result::ok) {
         let (mode, frames) = line.split_once(' ').expect("a mode and a number");
-        let (is_echo, frames) = (mode == "2", frames.parse().expect("a number"));
+        let (mode, frames) = (mode.parse().expect("a mode"), frames.parse().expect("a number"));
         let together = Arc::new(Barrier::new(shards));
         let running: Vec<_> = eal
             .workers()
@@ -532,7 +557,7 @@ fn peer(told: &str) {
                 let (together, (back, ranks_back)) = (Arc::clone(&together), std::sync::mpsc::channel());
                 let running = lcore.launch(move || {
                     together.wait();
-                    ranks.run(is_echo, frames);
+                    ranks.run(mode, frames);
                     let _ = back.send(ranks);
                 });
                 (running.expect("a core"), ranks_back)
@@ -540,12 +565,14 @@ fn peer(told: &str) {
             .collect();
         together.wait();
         let begin = Instant::now();
-        first.run(is_echo, frames);
+        first.run(mode, frames);
         others = running
             .into_iter()
             .map(|(running, ranks)| {
-                assert!(running.wait(), "its frames have come back");
-                ranks.recv().expect("the ranks")
+                // First: DPDK waits for its cores without pause, and others need this one.
+                let ranks = ranks.recv().expect("its frames have come back");
+                running.wait();
+                ranks
             })
             .collect();
         println!("{}", begin.elapsed().as_secs_f64());

@@ -134,6 +134,11 @@ impl Neighbours {
         }
     }
 
+    /// Another number after each [`Self::refresh`] that has changed something.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// From now on the way to `to` is needed once more.
     pub fn want(&mut self, to: IpAddr) {
         if let Some(next) = self.network.next_hop(to) {

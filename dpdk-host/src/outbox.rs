@@ -88,7 +88,6 @@ impl Outbox {
             frames,
             ..
         } = state;
-        let reach = |end: &SocketAddr| Some((neighbours.hop(end.ip())?, *end));
         match verdict {
             Verdict::Quiet => self.keep(answer),
             Verdict::Reply { len } => {
@@ -96,12 +95,13 @@ impl Outbox {
                 self.send(answer, len, sum, source, frames);
             }
             Verdict::Broadcast { key, len } => {
-                let members = routes.get(&key).map_or(&[][..], |route| &route.members);
-                self.send_all(answer, len, members.iter().map(reach), frames);
+                let routed = routes.get_mut(&key).into_iter();
+                let members = routed.flat_map(|routed| routed.members(neighbours));
+                self.send_all(answer, len, members, frames);
             }
             Verdict::Forward { key, len } => {
-                let parent = routes.get(&key).and_then(|route| route.parent);
-                self.send_all(answer, len, parent.iter().map(reach), frames);
+                let parent = routes.get_mut(&key).and_then(|routed| routed.parent(neighbours));
+                self.send_all(answer, len, parent.into_iter(), frames);
             }
         }
     }

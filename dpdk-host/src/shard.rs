@@ -9,7 +9,7 @@ use agg_control::ShardCounters;
 use agg_core::Nanos;
 use agg_host::{ShardAggregator, shard_counters};
 
-use crate::{FrameCounters, Neighbours, Network};
+use crate::{FrameCounters, Hop, Neighbours, Network};
 
 /// One shard. The core that polls holds its lock for a burst at a time; the control service takes it for a registration.
 pub struct Shard {
@@ -25,7 +25,7 @@ pub struct State {
     pub neighbours: Neighbours,
     /// What has happened to frames.
     pub frames: FrameCounters,
-    pub(crate) routes: HashMap<u64, Route>,
+    pub(crate) routes: HashMap<u64, Routed>,
 }
 
 /// Where a job's packets go.
@@ -40,6 +40,43 @@ pub struct Route {
 impl Route {
     fn ends(&self) -> impl Iterator<Item = &SocketAddr> {
         self.members.iter().chain(&self.parent)
+    }
+}
+
+/// A route, and how its ends are reached: looked up once, not for each packet.
+pub(crate) struct Routed {
+    route: Route,
+    /// The members', then the parent's.
+    hops: Vec<Option<Hop>>,
+    /// What was known of the neighbours when they were looked up.
+    seen: Option<u64>,
+}
+
+impl Routed {
+    /// The members and how each is reached, if that is known.
+    pub(crate) fn members(
+        &mut self,
+        neighbours: &Neighbours,
+    ) -> impl Iterator<Item = Option<(Hop, SocketAddr)>> + '_ {
+        self.look_up(neighbours);
+        let members = self.hops.iter().zip(&self.route.members);
+        members.map(|(hop, member)| Some(((*hop)?, *member)))
+    }
+
+    /// The same of the parent, if there is one.
+    pub(crate) fn parent(&mut self, neighbours: &Neighbours) -> Option<Option<(Hop, SocketAddr)>> {
+        self.look_up(neighbours);
+        let parent = self.route.parent?;
+        Some(self.hops.last().copied().flatten().map(|hop| (hop, parent)))
+    }
+
+    fn look_up(&mut self, neighbours: &Neighbours) {
+        if self.seen != Some(neighbours.seen()) {
+            self.seen = Some(neighbours.seen());
+            self.hops.clear();
+            let hops = self.route.ends().map(|end| neighbours.hop(end.ip()));
+            self.hops.extend(hops);
+        }
     }
 }
 
@@ -96,13 +133,18 @@ impl State {
         }
         // Only then: who is in both stays known.
         self.remove_route(key);
-        self.routes.insert(key, route);
+        let routed = Routed {
+            hops: Vec::with_capacity(route.members.len() + 1),
+            route,
+            seen: None,
+        };
+        self.routes.insert(key, routed);
     }
 
     /// A job's packets go nowhere any more.
     pub fn remove_route(&mut self, key: u64) {
-        if let Some(route) = self.routes.remove(&key) {
-            for end in route.ends() {
+        if let Some(routed) = self.routes.remove(&key) {
+            for end in routed.route.ends() {
                 self.neighbours.release(end.ip());
             }
         }
@@ -110,6 +152,6 @@ impl State {
 
     /// Where a job's packets go.
     pub fn route(&self, key: u64) -> Option<&Route> {
-        self.routes.get(&key)
+        self.routes.get(&key).map(|routed| &routed.route)
     }
 }

@@ -6,6 +6,7 @@ use std::io::{Write, stdout};
 use std::time::Instant;
 
 use agg_worker::Communicator;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::args::{AllReduce, Dtype};
@@ -22,6 +23,8 @@ struct Figures {
     streams: u32,
     median_seconds: f64,
     seconds: Vec<f64>,
+    /// Processor time of this rank in a measured sum, polling included; the median.
+    cpu_seconds: f64,
     packets_sent: u64,
     resends: u64,
     /// Of all results, in hexadecimal: the same on every rank, whatever carries the packets.
@@ -49,18 +52,19 @@ fn measure<V: Values>(told: &AllReduce, world: &mut Communicator) -> Result<Figu
     let rank = world.rank();
     let mut tensor = vec![V::default(); (told.bytes / 4) as usize];
     let mut digest = DefaultHasher::new();
-    let mut seconds = Vec::new();
+    let (mut seconds, mut cpu) = (Vec::new(), Vec::new());
     for round in 0..told.warmup + told.repeat {
         for (index, value) in tensor.iter_mut().enumerate() {
             *value = V::value(rank, round, index);
         }
         // All begin together.
         world.barrier()?;
-        let began = Instant::now();
+        let (began, spent) = (Instant::now(), cpu_time());
         world.all_reduce(&mut tensor)?;
         let took = began.elapsed();
         if round >= told.warmup {
             seconds.push(took.as_secs_f64());
+            cpu.push(cpu_time() - spent);
         }
         check(&tensor, &world.ranks(), round)?;
         tensor.iter().for_each(|value| digest.write_u32(value.bits()));
@@ -79,10 +83,17 @@ fn measure<V: Values>(told: &AllReduce, world: &mut Communicator) -> Result<Figu
         streams: stats.streams,
         median_seconds: median(&seconds),
         seconds,
+        cpu_seconds: median(&cpu),
         packets_sent: stats.packets_sent,
         resends: stats.resends,
         digest: format!("{:016x}", digest.finish()),
     })
+}
+
+/// Processor time of this process, in seconds.
+fn cpu_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn check<V: Values>(tensor: &[V], ranks: &[u32], round: u32) -> Result<(), String> {
@@ -103,12 +114,13 @@ fn median(seconds: &[f64]) -> f64 {
 impl Figures {
     fn line(&self) -> String {
         format!(
-            "rank {} of {}: {} bytes in {:.4} s ({:.3} GB/s), {} lanes, window {}, {} streams; {} packets sent, {} of them again",
+            "rank {} of {}: {} bytes in {:.4} s ({:.3} GB/s; processor {:.4} s), {} lanes, window {}, {} streams; {} packets sent, {} of them again",
             self.rank,
             self.ranks,
             self.bytes,
             self.median_seconds,
             self.bytes as f64 / self.median_seconds.max(f64::MIN_POSITIVE) / 1e9,
+            self.cpu_seconds,
             self.lanes,
             self.window,
             self.streams,

@@ -112,9 +112,11 @@ pub enum Failure {
     },
     /// Others cannot do the same.
     #[error(
-        "--compare measures sums of f32 or i32, not other operations or {dtype}: leave it out, or give --op sum --type f32"
+        "--compare measures sums of f32 or i32, not {op} of {dtype}: leave it out, or give --op sum --type f32"
     )]
     NothingToCompare {
+        /// The operation.
+        op: String,
         /// The elements' type.
         dtype: String,
     },

@@ -6,12 +6,13 @@ mod gloo;
 mod openmpi;
 
 use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -106,7 +107,7 @@ impl Drop for Ranks {
         for child in &mut self.0 {
             // The number of one that has been waited for may be another's by now.
             if runs(child) {
-                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
             }
         }
         let deadline = Instant::now() + FAREWELL;
@@ -114,7 +115,9 @@ impl Drop for Ranks {
             thread::sleep(LOOK_UP);
         }
         for child in &mut self.0 {
-            let _ = child.kill();
+            if runs(child) {
+                let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+            }
             let _ = child.wait();
         }
     }
@@ -132,6 +135,8 @@ fn run_all(
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // Its own, so that what it starts ends with it; and Ctrl-C comes to us alone.
+            .process_group(0)
             .spawn();
         let mut child = match child {
             Ok(child) => child,

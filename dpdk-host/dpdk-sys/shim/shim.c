@@ -496,7 +496,7 @@ static atomic_int gate_is_shut;
 
 static int is_a(const char *descriptor, const char *kind)
 {
-	char path[64], link[64];
+	char path[300], link[64];
 	ssize_t len;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%s", descriptor);
@@ -509,7 +509,7 @@ static int is_a(const char *descriptor, const char *kind)
 
 static int watches_a_timer(const char *epoll)
 {
-	char path[64], line[256], watched[16];
+	char path[300], line[256], watched[16];
 	FILE *info;
 	int does = 0;
 

@@ -1,5 +1,6 @@
 //! What others take for the same sums.
 
+use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
@@ -40,7 +41,9 @@ pub fn check(args: &AllReduce) -> Result<(), Failure> {
     if args.compare.is_empty() || is_theirs {
         return Ok(());
     }
+    let op = args.reduce.op.to_possible_value();
     Err(Failure::NothingToCompare {
+        op: op.map_or(String::new(), |op| op.get_name().to_owned()),
         dtype: args.dtype.to_string(),
     })
 }
