@@ -14,6 +14,9 @@ use crate::stream::Stopped;
 /// How long a call may take that only explains a failure, or tells others of it: the deadline has passed already.
 const EXPLAIN: Duration = Duration::from_secs(1);
 
+/// What ranks do that disagree, as often as not: one has fewer batches than the others and is done.
+const SAME_ORDER: &str = "; every rank must call the same operations in the same order (closing a communicator, as a script's end does, is a barrier)";
+
 impl Shared {
     /// A panic in the caller's buffer: the operation did not take place here, so that this rank is out of step.
     pub(crate) fn fail_by_panic(&self) -> Error {
@@ -76,7 +79,10 @@ impl Shared {
                 Some(tries) => format!("; no aggregator has taken over: {tries}"),
                 None => {
                     self.tell_others(&text);
-                    String::new()
+                    match failure {
+                        Failure::OperationDiffers { .. } => SAME_ORDER.into(),
+                        _ => String::new(),
+                    }
                 }
             },
         };

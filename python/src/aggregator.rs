@@ -8,13 +8,16 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use udp_host::{HostConfig, UdpHost};
 
+use crate::fork::Own;
+use crate::options::{seconds, whole};
+
 /// An aggregator in this process, on threads of its own: `udp-host`, without privileges.
 ///
 /// It listens on `host`, which is an address of this machine: the control service on TCP `port`, the shards on UDP `data_port`
 /// and up. With 0 the system chooses. Its jobs end when it is closed or dropped.
 #[pyclass(frozen, module = "tributary")]
 pub(crate) struct Aggregator {
-    inner: Mutex<Option<UdpHost>>,
+    inner: Own<Mutex<Option<UdpHost>>>,
     address: SocketAddr,
 }
 
@@ -25,10 +28,10 @@ impl Aggregator {
     fn new(
         py: Python<'_>,
         host: &str,
-        port: u16,
-        data_port: u16,
-        shards: u16,
-        memory_mib: u64,
+        port: i64,
+        data_port: i64,
+        shards: i64,
+        memory_mib: i64,
         lost_after: f64,
     ) -> PyResult<Self> {
         let ip: IpAddr = host.parse().map_err(|_| {
@@ -36,13 +39,13 @@ impl Aggregator {
                 "host = '{host}' is no IP address of this machine, such as 127.0.0.1"
             ))
         })?;
-        let lost_after = crate::options::seconds("lost_after", lost_after)?;
+        let lost_after = seconds("lost_after", lost_after)?;
         let control = ControlConfig::default();
         let config = HostConfig {
-            control_addr: SocketAddr::new(ip, port),
-            data_addr: SocketAddr::new(ip, data_port),
-            shards,
-            memory_mib,
+            control_addr: SocketAddr::new(ip, whole("port", port, u16::MAX)?),
+            data_addr: SocketAddr::new(ip, whole("data_port", data_port, u16::MAX)?),
+            shards: whole("shards", shards, u16::MAX)?,
+            memory_mib: whole("memory_mib", memory_mib, u64::MAX)?,
             control: ControlConfig {
                 heartbeat: control.heartbeat.min(lost_after / 4),
                 lost_after,
@@ -55,7 +58,7 @@ impl Aggregator {
         })?;
         Ok(Self {
             address: host.control_addr(),
-            inner: Mutex::new(Some(host)),
+            inner: Own::new(Mutex::new(Some(host))),
         })
     }
 
@@ -67,7 +70,7 @@ impl Aggregator {
 
     /// Ends its jobs, telling their ranks, and stops.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| drop(self.take()));
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {
@@ -89,13 +92,16 @@ impl Aggregator {
     }
 }
 
+impl Aggregator {
+    fn take(&self) -> Option<UdpHost> {
+        let host = self.inner.get()?;
+        host.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 impl Drop for Aggregator {
     fn drop(&mut self) {
-        let host = self
-            .inner
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let host = self.take();
         // Its threads are waited for, which the interpreter need not. When that is ending, nobody needs it.
         let mut host = Some(host);
         let _ = Python::try_attach(|py| py.detach(|| drop(host.take())));

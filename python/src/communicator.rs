@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::array::{Array, Lent};
-use crate::error::exception;
+use crate::error::{exception, forked};
 use crate::feedback::Feedback;
 use crate::live::Live;
-use crate::options::{Addresses, PolicyOption, on_lost, reduce_options, seconds};
+use crate::options::{addresses, on_lost, policy, reduce_options, seconds, split, whole};
 use crate::pending::Pending;
 use crate::wait::interruptible;
 
@@ -44,10 +44,10 @@ impl Communicator {
     fn new(
         py: Python<'_>,
         world: String,
-        rank: Option<u32>,
-        size: Option<u32>,
-        aggregators: Option<Addresses>,
-        policy: Option<PolicyOption>,
+        rank: Option<i64>,
+        size: Option<i64>,
+        aggregators: Option<&Bound<'_, PyAny>>,
+        policy: Option<&Bound<'_, PyAny>>,
         on_lost: &str,
         timeout: f64,
         connect_timeout: f64,
@@ -55,27 +55,27 @@ impl Communicator {
         linger: f64,
         fail_over: bool,
         failover_after: f64,
-        lanes: Option<u32>,
-        window: Option<u32>,
-        streams: Option<u16>,
-        weight: u16,
-        priority: u8,
+        lanes: Option<i64>,
+        window: Option<i64>,
+        streams: Option<i64>,
+        weight: i64,
+        priority: i64,
     ) -> PyResult<Self> {
         let rank = match rank {
-            Some(rank) => rank,
+            Some(rank) => whole("rank", rank, u32::MAX)?,
             None => from_environment("rank", "RANK")?,
         };
         let size = match size {
-            Some(size) => size,
+            Some(size) => whole("size", size, u32::MAX)?,
             None => from_environment("size", "WORLD_SIZE")?,
         };
         let aggregators = match aggregators {
-            Some(addresses) => addresses.into(),
-            None => Addresses::Text(std::env::var(AGGREGATORS).unwrap_or_default()).into(),
+            Some(addresses) => self::addresses(addresses)?,
+            None => split(&std::env::var(AGGREGATORS).unwrap_or_default()),
         };
         let config = Config {
             aggregators,
-            policy: policy.map_or(Ok(agg_worker::Policy::All), PolicyOption::policy)?,
+            policy: policy.map_or(Ok(agg_worker::Policy::All), self::policy)?,
             on_lost: self::on_lost(on_lost)?,
             timeout: seconds("timeout", timeout)?,
             connect_timeout: seconds("connect_timeout", connect_timeout)?,
@@ -83,11 +83,15 @@ impl Communicator {
             linger: seconds("linger", linger)?,
             fail_over,
             failover_after: seconds("failover_after", failover_after)?,
-            lanes,
-            window,
-            streams,
-            weight,
-            priority,
+            lanes: lanes.map(|lanes| whole("lanes", lanes, u32::MAX)).transpose()?,
+            window: window
+                .map(|window| whole("window", window, u32::MAX))
+                .transpose()?,
+            streams: streams
+                .map(|streams| whole("streams", streams, u16::MAX))
+                .transpose()?,
+            weight: whole("weight", weight, u16::MAX)?,
+            priority: whole("priority", priority, u8::MAX)?,
             ..Config::new(world.clone(), rank, size)
         };
         // Interrupted, it joins all the same; then it is dropped, and the other ranks are told.
@@ -138,7 +142,7 @@ impl Communicator {
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         op: &str,
-        wire: u32,
+        wire: i64,
         feedback: Option<Py<Feedback>>,
         dtype: Option<&str>,
     ) -> PyResult<Option<(u64, u64)>> {
@@ -153,7 +157,7 @@ impl Communicator {
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         op: &str,
-        wire: u32,
+        wire: i64,
         feedback: Option<Py<Feedback>>,
         dtype: Option<&str>,
     ) -> PyResult<Pending> {
@@ -184,7 +188,8 @@ impl Communicator {
 
     /// Copies rank `root`'s array to every rank, bit for bit. It takes as many bytes as `all_reduce`.
     #[pyo3(signature = (array, root = 0))]
-    fn broadcast(&self, py: Python<'_>, array: &Bound<'_, PyAny>, root: u32) -> PyResult<()> {
+    fn broadcast(&self, py: Python<'_>, array: &Bound<'_, PyAny>, root: i64) -> PyResult<()> {
+        let root = whole("root", root, u32::MAX)?;
         let array = Array::lend("broadcast", array, None)?;
         let pending = self.open(py, |communicator| {
             Ok(match array {
@@ -261,6 +266,12 @@ impl Communicator {
     ) -> PyResult<T> {
         let done = py.detach(|| self.live.with(work));
         done.ok_or_else(|| {
+            if let Some(text) = self
+                .live
+                .forked(&format!("rank {} of '{}'", self.rank, self.world))
+            {
+                return forked(py, text);
+            }
             let closed = Error::Closed {
                 world: self.world.clone(),
                 rank: self.rank,

@@ -11,6 +11,17 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     make(py, error).unwrap_or_else(|broken| broken)
 }
 
+/// The exception of a process that was forked from the one that joined.
+pub(crate) fn forked(py: Python<'_>, text: String) -> PyErr {
+    let class = py
+        .import("tributary.errors")
+        .and_then(|errors| errors.getattr("OperationError"));
+    match class.and_then(|class| class.call1((text,))) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(broken) => broken,
+    }
+}
+
 fn make(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let about = PyDict::new(py);
     let class = match error {

@@ -3,8 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use numpy::PyArray1;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
+
+use crate::options::whole;
 
 /// What the sums of one tensor have not held yet of this rank's values: what rounding took and, under a quorum, what was late.
 ///
@@ -20,11 +22,16 @@ pub(crate) struct Feedback {
 impl Feedback {
     /// For a tensor of so many elements, of which nothing is left over yet.
     #[new]
-    fn new(len: usize) -> Self {
-        Self {
+    fn new(len: i64) -> PyResult<Self> {
+        let len = whole("len", len, isize::MAX as usize)?;
+        // Rust ends the process where memory is missing; this asks before.
+        Vec::<f32>::new().try_reserve_exact(len).map_err(|_| {
+            PyMemoryError::new_err(format!("there is no memory for a feedback of {len} elements"))
+        })?;
+        Ok(Self {
             inner: Mutex::new(Some(agg_worker::Feedback::new(len))),
             len,
-        }
+        })
     }
 
     fn __len__(&self) -> usize {

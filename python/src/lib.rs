@@ -8,6 +8,7 @@ mod array;
 mod communicator;
 mod error;
 mod feedback;
+mod fork;
 mod live;
 mod options;
 mod pending;

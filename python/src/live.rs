@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use agg_worker::{Communicator, Error};
 use pyo3::prelude::*;
 
+use crate::fork::Own;
 use crate::wait::interruptible;
 
 /// A communicator until it is closed.
-pub(crate) struct Live(Mutex<Option<Communicator>>);
+pub(crate) struct Live(Own<Mutex<Option<Communicator>>>);
 
 static ALL: Mutex<Vec<Weak<Live>>> = Mutex::new(Vec::new());
 
 impl Live {
     pub(crate) fn new(communicator: Communicator) -> Arc<Self> {
-        let live = Arc::new(Self(Mutex::new(Some(communicator))));
+        let live = Arc::new(Self(Own::new(Mutex::new(Some(communicator)))));
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&live));
@@ -23,8 +24,13 @@ impl Live {
 
     /// Does something with it that does not wait, if it is open.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Communicator) -> T) -> Option<T> {
-        let mut communicator = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut communicator = self.0.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         communicator.as_mut().map(work)
+    }
+
+    /// What to say if this is a process forked from the one that joined.
+    pub(crate) fn forked(&self, what: &str) -> Option<String> {
+        self.0.get().is_none().then(|| self.0.message(what))
     }
 
     /// Leaves the world in order, together with the other ranks.
@@ -41,7 +47,8 @@ impl Live {
     }
 
     fn take(&self) -> Option<Communicator> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let communicator = self.0.get()?;
+        communicator.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What Python gives as numbers and words, as the libraries take it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use agg_worker::{OnLost, Policy, ReduceOp, ReduceOptions, Width};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// The longest time that anybody means, in seconds: a year.
@@ -21,40 +22,43 @@ pub(crate) fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     }
 }
 
-/// When a sum is complete.
-#[derive(FromPyObject)]
-pub(crate) enum PolicyOption {
-    #[pyo3(transparent)]
-    Name(String),
-    Quorum {
-        members: u8,
-        grace: f64,
-        history_bytes: u64,
-    },
+/// A whole number that is not negative.
+pub(crate) fn whole<N: TryFrom<i64> + Display>(name: &str, value: i64, largest: N) -> PyResult<N> {
+    N::try_from(value)
+        .map_err(|_| PyValueError::new_err(format!("{name} = {value} is out of range: give 0 to {largest}")))
 }
 
-impl PolicyOption {
-    pub(crate) fn policy(self) -> PyResult<Policy> {
-        match self {
-            Self::Name(name) if name == "all" => Ok(Policy::All),
-            Self::Name(name) => Err(PyValueError::new_err(format!(
-                "policy = '{name}' is unknown: give 'all', or tributary.Quorum(members)"
-            ))),
-            Self::Quorum {
-                members,
-                grace,
-                history_bytes,
-            } => Ok(Policy::Quorum {
-                members,
-                grace: seconds("grace", grace)?,
-                history_bytes,
-            }),
-        }
+/// When a sum is complete.
+pub(crate) fn policy(value: &Bound<'_, PyAny>) -> PyResult<Policy> {
+    if let Ok(name) = value.extract::<String>() {
+        return match &*name {
+            "all" => Ok(Policy::All),
+            _ => Err(unknown_policy(value)),
+        };
     }
+    let number = |name| -> PyResult<i64> {
+        let number = value.getattr(name).map_err(|_| unknown_policy(value))?;
+        number.extract().map_err(|_| unknown_policy(value))
+    };
+    let grace: f64 = value
+        .getattr("grace")
+        .and_then(|grace| grace.extract())
+        .map_err(|_| unknown_policy(value))?;
+    Ok(Policy::Quorum {
+        members: whole("members", number("members")?, u8::MAX)?,
+        grace: seconds("grace", grace)?,
+        history_bytes: whole("history_bytes", number("history_bytes")?, u64::MAX)?,
+    })
+}
+
+fn unknown_policy(value: &Bound<'_, PyAny>) -> PyErr {
+    PyValueError::new_err(format!(
+        "policy = {value:?} is unknown: give 'all', or tributary.Quorum(members)"
+    ))
 }
 
 /// What is done with the elements of all ranks, and how many bits each has on the wire.
-pub(crate) fn reduce_options(op: &str, wire: u32) -> PyResult<ReduceOptions> {
+pub(crate) fn reduce_options(op: &str, wire: i64) -> PyResult<ReduceOptions> {
     let op = match op {
         "sum" => ReduceOp::Sum,
         "avg" => ReduceOp::Avg,
@@ -91,23 +95,19 @@ pub(crate) fn on_lost(name: &str) -> PyResult<OnLost> {
 }
 
 /// Addresses in one text with commas, or in a list.
-#[derive(FromPyObject)]
-pub(crate) enum Addresses {
-    #[pyo3(transparent)]
-    Text(String),
-    #[pyo3(transparent)]
-    List(Vec<String>),
+pub(crate) fn addresses(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if let Ok(text) = value.extract::<String>() {
+        return Ok(split(&text));
+    }
+    value.extract().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "aggregators = {value:?} are no addresses: give 'host:port', several with commas or in a list"
+        ))
+    })
 }
 
-impl From<Addresses> for Vec<String> {
-    fn from(addresses: Addresses) -> Self {
-        let split = |text: &str| -> Self {
-            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-            parts.map(str::to_owned).collect()
-        };
-        match addresses {
-            Addresses::Text(text) => split(&text),
-            Addresses::List(list) => list,
-        }
-    }
+/// The addresses of a text with commas.
+pub(crate) fn split(text: &str) -> Vec<String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(str::to_owned).collect()
 }

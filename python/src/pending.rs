@@ -8,8 +8,9 @@ use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 
 use crate::array::Lent;
-use crate::error::exception;
+use crate::error::{exception, forked};
 use crate::feedback::Feedback;
+use crate::fork::Own;
 use crate::wait::SLICE;
 
 /// An operation under way, as `all_reduce_async` returns it. Its array must not be used before it has ended.
@@ -17,7 +18,7 @@ use crate::wait::SLICE;
 /// Dropping it does not cancel the operation: the other ranks count on it.
 #[pyclass(frozen, module = "tributary")]
 pub(crate) struct Pending {
-    state: Mutex<State>,
+    state: Own<Mutex<State>>,
     /// Who gets the feedback back.
     feedback: Option<Py<Feedback>>,
 }
@@ -78,14 +79,14 @@ impl Pending {
         feedback: Option<Py<Feedback>>,
     ) -> Self {
         Self {
-            state: Mutex::new(State::Running(Box::new(operation))),
+            state: Own::new(Mutex::new(State::Running(Box::new(operation)))),
             feedback,
         }
     }
 
     /// The outcome, if there is one in time.
     fn outcome(&self, limit: Duration) -> Option<Result<Option<Contribution>, Error>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         let running = match &*state {
             State::Ended(outcome) => return Some(outcome.clone()),
             State::Running(_) => std::mem::replace(&mut *state, State::Ended(Ok(None))),
@@ -111,9 +112,17 @@ impl Pending {
         }
     }
 
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        match self.state.get() {
+            Some(_) => Ok(()),
+            None => Err(forked(py, self.state.message("this operation"))),
+        }
+    }
+
     /// As `wait`, for the calls that do both.
     pub(crate) fn finish(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<(u64, u64)>> {
         loop {
+            self.check_process(py)?;
             let left = deadline.map_or(SLICE, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
@@ -147,7 +156,8 @@ impl Pending {
     }
 
     /// Whether it has ended, well or not.
-    fn done(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.outcome(Duration::ZERO)).is_some()
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check_process(py)?;
+        Ok(py.detach(|| self.outcome(Duration::ZERO)).is_some())
     }
 }

@@ -283,12 +283,48 @@ def test_a_world_that_does_not_come_together_is_a_join_error() -> None:
         ({"timeout": -1.0}, "timeout"),
         ({"wait": float("nan")}, "wait"),
         ({"policy": "most"}, "tributary.Quorum"),
+        ({"policy": 5}, r"^policy = 5 is unknown: give 'all', or tributary.Quorum\(members\)$"),
+        ({"policy": tributary.Quorum(300)}, "members = 300 is out of range: give 0 to 255"),
+        ({"weight": 70_000}, "weight = 70000 is out of range"),
+        ({"priority": -1}, "priority = -1 is out of range"),
+        ({"window": -1}, "window = -1 is out of range"),
         ({"on_lost": "cry"}, "shrink"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         tributary.Communicator("test", 0, 1, aggregators="127.0.0.1:1", **options)
+
+
+def test_what_is_no_number_or_address_is_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match="rank = -1 is out of range: give 0 to"):
+        tributary.Communicator("test", -1, 2)
+    with pytest.raises(TypeError, match=r"^aggregators = 5 are no addresses: give 'host:port'.*$"):
+        tributary.Communicator("test", 0, 1, aggregators=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="port = 131072 is out of range"):
+        tributary.Aggregator(port=1 << 17)
+
+
+def test_a_feedback_for_which_there_is_no_memory_is_an_error_and_not_the_end_of_the_process() -> None:
+    with pytest.raises(MemoryError, match="1152921504606846976 elements"):
+        tributary.Feedback(1 << 60)
+    with pytest.raises(ValueError, match="len = -1"):
+        tributary.Feedback(-1)
+
+
+def test_a_rank_that_closes_before_the_others_is_what_the_error_speaks_of() -> None:
+    def job(communicator: tributary.Communicator) -> Any:
+        try:
+            if communicator.rank == 1:
+                communicator.close()
+            else:
+                communicator.all_reduce(np.zeros(10, dtype=np.float32))
+        except tributary.OperationError as error:
+            communicator.abort()
+            return str(error)
+
+    texts = world(2, job)
+    assert any("closing a communicator, as a script's end does, is a barrier" in text for text in texts), texts
 
 
 def test_rank_and_size_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

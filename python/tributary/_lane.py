@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -183,9 +184,13 @@ class Worker:
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._process = os.getpid()
         self._name = f"tributary-{name}"
 
     def put(self, job: Callable[[], None]) -> None:
+        if self._process != os.getpid():
+            # Forked: the thread was not, and its queue may be anything.
+            self._jobs, self._thread, self._process = queue.SimpleQueue(), None, os.getpid()
         self._jobs.put(job)
         if self._thread is None:
             # Python waits for no daemon: what is under way when the process ends is nobody's any more.

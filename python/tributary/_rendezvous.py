@@ -121,12 +121,14 @@ def _outward_address() -> str:
 
 
 _lock = threading.Lock()
-_started: dict[str, Aggregator] = {}
+_started: dict[tuple[int, str], Aggregator] = {}
 
 
 def _embedded(host: str) -> Aggregator:
     """The aggregator of this process at an address: one for all of its worlds, until the process ends."""
+    # Not that of the process from which this one was forked, which may end before.
+    key = (os.getpid(), host)
     with _lock:
-        if host not in _started:
-            _started[host] = Aggregator(host)
-        return _started[host]
+        if key not in _started:
+            _started[key] = Aggregator(host)
+        return _started[key]

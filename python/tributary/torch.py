@@ -58,6 +58,9 @@ class State:
         name: str = "ddp",
         **options: Any,
     ) -> None:
+        if wire not in (32, 16, 8):
+            # Before the other ranks count on this one, and not at the first backward pass.
+            raise ValueError(f"wire = {wire} is unknown: give 32, 16 or 8 bits")
         self.process_group = _world_if_none(process_group)
         exchange = _Collectives(self.process_group)
         meeting = _rendezvous.meet(exchange, name, aggregators)
@@ -184,6 +187,8 @@ def hook(state: State, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]
 
 def accelerate(ddp: DistributedDataParallel, **options: Any) -> State:
     """Has a model's gradients summed in the network. Every rank must call it. Returns the `State`, which takes the options."""
+    if not isinstance(ddp, DistributedDataParallel):
+        raise TypeError(f"accelerate takes a model that DistributedDataParallel wraps, not a {type(ddp).__name__}: wrap it first")
     state = State(ddp.process_group, **options)
     ddp.register_comm_hook(state, hook)
     return state
