@@ -275,7 +275,7 @@ impl Communicator {
         })
     }
 
-    /// What was done so far. Waits for an operation that is under way.
+    /// What was done so far. While an operation is under way, as of the end of the one before.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }

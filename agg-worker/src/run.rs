@@ -117,7 +117,11 @@ impl Shared {
             return Err(self.fail(self.ended_error(reason.clone())));
         }
         let started = Instant::now();
-        match self.run_on_streams(operation, parts) {
+        let outcome = self.run_on_streams(operation, parts);
+        if let Some(counted) = self.count() {
+            *lock(&self.counted) = counted;
+        }
+        match outcome {
             Ok(late) => {
                 drop(turn);
                 let mut totals = lock(&self.totals);

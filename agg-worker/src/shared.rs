@@ -1,7 +1,7 @@
 //! What the threads of one communicator share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use agg_control::{Boundary, ControlError, Member, Pulse};
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) failed: OnceLock<Error>,
     ranks: Mutex<Ranks>,
     pub(crate) totals: Mutex<Totals>,
+    /// The streams' counts as of the last operation that ended.
+    pub(crate) counted: Mutex<Stats>,
 }
 
 /// What a job keeps wherever it moves.
@@ -111,6 +113,7 @@ impl Shared {
             failed: OnceLock::new(),
             ranks: Mutex::new(ranks),
             totals: Mutex::default(),
+            counted: Mutex::default(),
         }
     }
 
@@ -182,8 +185,9 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
+        let counted = self.count().unwrap_or_else(|| *lock(&self.counted));
         let totals = lock(&self.totals);
-        let mut stats = Stats {
+        Stats {
             operations: totals.operations,
             tensor_bytes: totals.tensor_bytes,
             busy: totals.busy,
@@ -191,11 +195,19 @@ impl Shared {
             window: u32::from(self.terms.window),
             streams: self.streams.len() as u32,
             moves: self.moves.generation(),
-            ..Stats::default()
-        };
-        drop(totals);
+            ..counted
+        }
+    }
+
+    /// The streams' counts, if no operation has a stream: nobody is to wait for its end only to ask.
+    pub(crate) fn count(&self) -> Option<Stats> {
+        let mut stats = Stats::default();
         for (index, stream) in self.streams.iter().enumerate() {
-            let stream = lock(stream);
+            let stream = match stream.try_lock() {
+                Ok(stream) => stream,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            };
             let worker = stream.worker.stats();
             let counts = stream.counts();
             stats.packets_sent += counts.sent;
@@ -212,6 +224,6 @@ impl Shared {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());
             }
         }
-        stats
+        Some(stats)
     }
 }

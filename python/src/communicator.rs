@@ -211,7 +211,7 @@ impl Communicator {
         pending.finish(py, None).map(|_| ())
     }
 
-    /// What was done so far, as a dictionary; times in seconds.
+    /// What was done so far, as a dictionary; times in seconds. While an operation is under way, as of the end of the one before.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.open(py, |communicator| communicator.stats())?;
         dictionary(py, &stats)

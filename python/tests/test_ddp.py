@@ -23,6 +23,8 @@ NAMES = [
     "gradients_of_bfloat16",
     "collectives_of_the_back_end",
     "subgroups",
+    "ranks_with_fewer_batches_join",
+    "a_backward_pass_after_close_fails",
 ]
 
 #: Way, ranks, the default group's back end, how much torch checks. With DETAIL torch 2.15 itself crashes in DDP over plain Gloo.
@@ -36,6 +38,7 @@ RUNS = {
 #: What only one of the ways has.
 ONLY = {
     "quorum": "hook",
+    "a_backward_pass_after_close_fails": "hook",
     "a_quorum_does_not_wait_for_a_late_rank": "hook",
     "narrow_wire_formats": "hook",
     "an_infinite_gradient_leaves_nothing_in_the_feedback": "hook",
@@ -74,3 +77,7 @@ def test_every_scenario_is_asked_for() -> None:
     source = Path(JOBS, "scenarios.py").read_text()
     listed = source[source.index("SCENARIOS = [") :].split("]")[0].split("[")[1].replace(",", " ").split()
     assert listed == NAMES
+
+
+def test_a_process_group_may_be_made_again() -> None:
+    assert torchrun(2, "again", limit=60.0).count("made again: ok") == 2

@@ -139,6 +139,31 @@ def test_a_wait_may_have_a_limit_and_the_operation_goes_on() -> None:
     assert world(2, job) == [2.0, 2.0]
 
 
+def test_statistics_do_not_wait_for_an_operation() -> None:
+    asked = threading.Event()
+
+    def job(communicator: tributary.Communicator) -> Any:
+        array = np.ones(10, dtype=np.float32)
+        communicator.all_reduce(array)
+        if communicator.rank == 1:
+            assert asked.wait(20)
+            communicator.all_reduce(array)
+            return None
+        before = communicator.stats()
+        pending = communicator.all_reduce_async(array)
+        time.sleep(0.2)
+        during = communicator.stats()
+        assert not pending.done()
+        asked.set()
+        pending.wait()
+        assert during["operations"] == before["operations"] == 1
+        assert during["results"] == before["results"] > 0
+        assert communicator.stats()["results"] > before["results"]
+        return None
+
+    world(2, job)
+
+
 def test_an_array_that_an_operation_has_lives_and_is_not_resized() -> None:
     def job(communicator: tributary.Communicator) -> Any:
         array = np.ones(1000, dtype=np.float32)

@@ -182,25 +182,31 @@ class Worker:
     """A thread that does one thing after the other, from the first on."""
 
     def __init__(self, name: str) -> None:
+        self._name = f"tributary-{name}"
+        self._begin()
+
+    def _begin(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
-        self._name = f"tributary-{name}"
 
     def put(self, job: Callable[[], None]) -> None:
         if self._process != os.getpid():
-            # Forked: the thread was not, and its queue may be anything.
-            self._jobs, self._thread, self._process = queue.SimpleQueue(), None, os.getpid()
+            # Forked: the thread was not, and its queue may be in any state.
+            self._begin()
         self._jobs.put(job)
         if self._thread is None:
             # Python waits for no daemon: what is under way when the process ends is nobody's any more.
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=_run, args=(self._jobs,), name=self._name, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Lets it end after what it was given."""
-        self._jobs.put(None)
+        """Lets it end after what it was given. What comes later, as an operation after a close, has a new one to say that it failed."""
+        jobs = self._jobs
+        self._begin()
+        jobs.put(None)
 
-    def _run(self) -> None:
-        for job in iter(self._jobs.get, None):
-            job()
+
+def _run(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    for job in iter(jobs.get, None):
+        job()

@@ -100,10 +100,14 @@ class Backend(c10d.Backend):
         super().__init__(opts.group_rank, opts.group_size)
         self._rank = opts.group_rank
         self._group = opts.group_id
+        # A store may outlive a group and serve the next one of the same name, as after `destroy_process_group`: what the former
+        # one said there must not be taken for this one's.
+        turn = opts.store.add(f"{NAME}/{opts.group_rank}", 1)
+        store = c10d.PrefixStore(f"{NAME}/{turn}", opts.store)
         self._gloo: Any = c10d.ProcessGroupGloo(
-            c10d.PrefixStore("gloo", opts.store), opts.group_rank, opts.group_size, timeout=opts.timeout
+            c10d.PrefixStore("gloo", store), opts.group_rank, opts.group_size, timeout=opts.timeout
         )
-        exchange = _Store(c10d.PrefixStore(NAME, opts.store), opts.group_rank, opts.group_size)
+        exchange = _Store(c10d.PrefixStore("meeting", store), opts.group_rank, opts.group_size)
         meeting = _rendezvous.meet(exchange, f"group-{opts.group_id}")
         communicator = Communicator(
             meeting.world,

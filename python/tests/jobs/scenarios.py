@@ -300,6 +300,31 @@ def subgroups() -> None:
     dist.destroy_process_group(mine)
 
 
+def ranks_with_fewer_batches_join() -> None:
+    ddp, _ = wrap(deep(), {})
+    with ddp.join():
+        for step in range(2 + dist.get_rank()):
+            ddp(batch(step, 0)).square().mean().backward()
+            descend(ddp.parameters())
+    same_everywhere(ddp)
+
+
+def a_backward_pass_after_close_fails() -> None:
+    """It does not wait for a thread that has ended."""
+    if WAY != "hook":
+        return
+    ddp, state = wrap(deep(), {})
+    ddp(batch(0, 0)).sum().backward()
+    state.close()
+    try:
+        ddp(batch(1, 0)).sum().backward()
+    except RuntimeError as error:
+        assert "closed" in str(error), error
+    else:
+        raise AssertionError("a backward pass over a closed world ended well")
+    assert isinstance(state.error, tributary.OperationError), state.error
+
+
 SCENARIOS = [
     many_small_buckets,
     one_large_bucket,
@@ -317,6 +342,8 @@ SCENARIOS = [
     gradients_of_bfloat16,
     collectives_of_the_back_end,
     subgroups,
+    ranks_with_fewer_batches_join,
+    a_backward_pass_after_close_fails,
 ]
 
 
