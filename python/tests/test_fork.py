@@ -19,9 +19,7 @@ from conftest import Ranks
         ("wait", "child: OperationError: this operation belongs to process"),
     ],
 )
-def test_a_forked_process_ends_and_leaves_the_rank_alone(
-    what: str, said_by_child: str, start: Callable[..., Ranks]
-) -> None:
+def test_a_forked_process_ends_and_leaves_the_rank_alone(what: str, said_by_child: str, start: Callable[..., Ranks]) -> None:
     status, said = start("forked", 1, what).wait(0, 20.0)
     assert status == 0, said
     assert said_by_child in said and "parent: ok, child 0" in said, said

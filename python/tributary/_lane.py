@@ -201,7 +201,7 @@ class Worker:
             self._thread.start()
 
     def stop(self) -> None:
-        """Lets it end after what it was given. What comes later, as an operation after a close, has a new one to say that it failed."""
+        """Lets it end after what it was given. What comes later has another thread: an operation after a close, which fails."""
         jobs = self._jobs
         self._begin()
         jobs.put(None)
