@@ -17,6 +17,7 @@ NAMES = [
     "an_infinite_gradient_is_seen_by_every_scaler",
     "a_type_that_is_not_ours_goes_to_the_process_group",
     "quorum",
+    "a_quorum_does_not_wait_for_a_late_rank",
     "narrow_wire_formats",
     "an_infinite_gradient_leaves_nothing_in_the_feedback",
     "gradients_of_bfloat16",
@@ -35,6 +36,7 @@ RUNS = {
 #: What only one of the ways has.
 ONLY = {
     "quorum": "hook",
+    "a_quorum_does_not_wait_for_a_late_rank": "hook",
     "narrow_wire_formats": "hook",
     "an_infinite_gradient_leaves_nothing_in_the_feedback": "hook",
     "collectives_of_the_back_end": "backend",

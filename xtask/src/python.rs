@@ -8,11 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::needs::path_behind;
 use crate::step::{Step, forget_xtask};
 
 /// Kept from run to run.
 const ENVIRONMENT: &str = "target/python/venv";
+
+const PYTHON: &str = "target/python/venv/bin/python";
 
 /// Where the wheel is put.
 const WHEELS: &str = "target/python/wheels";
@@ -48,20 +49,17 @@ fn provide(step: &Step) -> Result<(), String> {
     }
     must(
         step,
-        tool("pip", &["install", "--quiet", "-r", REQUIREMENTS]),
+        pip(&["-r", REQUIREMENTS]),
         "the tools cannot be had from PyPI",
     )?;
     if has_torch(step) {
         return Ok(());
     }
     let index = "https://download.pytorch.org/whl/cpu";
-    let mut small = tool(
-        "pip",
-        &["install", "--quiet", "--retries", "0", "--timeout", "10"],
-    );
+    let mut small = pip(&["--retries", "0", "--timeout", "10"]);
     small.args(["--no-deps", "--index-url", index, TORCH]);
     if !step.run(small).is_ok() {
-        let large = tool("pip", &["install", "--quiet", "--no-deps", TORCH]);
+        let large = pip(&["--no-deps", TORCH]);
         must(step, large, "torch cannot be had from PyPI")?;
     }
     if !has_torch(step) {
@@ -92,13 +90,15 @@ fn install_wheel(step: &Step) -> Result<(), String> {
         "build",
         "--release",
         "--locked",
+        "--interpreter",
+        PYTHON,
         "--manifest-path",
         "python/Cargo.toml",
         "--out",
         WHEELS,
     ];
     must(step, tool("maturin", &build), "the wheel does not build")?;
-    let mut install = tool("pip", &["install", "--quiet", "--force-reinstall", "--no-deps"]);
+    let mut install = pip(&["--force-reinstall", "--no-deps"]);
     install.args(wheels());
     must(step, install, "the wheel cannot be installed")
 }
@@ -111,7 +111,7 @@ fn wheels() -> Vec<PathBuf> {
         .collect()
 }
 
-/// A program of the environment, which finds the others there, too.
+/// A program of the environment.
 fn tool(name: &str, arguments: &[&str]) -> Command {
     let folder = std::env::current_dir()
         .unwrap_or_default()
@@ -121,12 +121,15 @@ fn tool(name: &str, arguments: &[&str]) -> Command {
     command.args(arguments);
     // One of them calls cargo.
     forget_xtask(&mut command);
-    command
-        .env("PATH", path_behind(&folder))
-        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
     // The package is to be found where it was installed.
     command.env_remove("PYTHONPATH").env_remove("PYTHONHOME");
     command
+}
+
+fn pip(arguments: &[&str]) -> Command {
+    let mut pip = tool("pip", &["install", "--quiet", "--disable-pip-version-check"]);
+    pip.args(arguments);
+    pip
 }
 
 fn must(step: &Step, command: Command, why: &str) -> Result<(), String> {

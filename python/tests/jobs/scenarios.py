@@ -5,6 +5,7 @@ The reference is the same training in one process, which goes through the ranks'
 
 import copy
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -194,6 +195,30 @@ def quorum() -> None:
         assert stats["chunks"] > 0 and stats["late_chunks"] == 0, stats
 
 
+def a_quorum_does_not_wait_for_a_late_rank() -> None:
+    """All have the same parameters all the same, and what was late is not lost."""
+    if WAY != "hook":
+        return
+    rank, size = dist.get_rank(), dist.get_world_size()
+    model = deep()
+    ddp, state = wrap(model, {}, policy=tributary.Quorum(size - 1, grace=0.01))
+    delay, waited = 0.5, 0.0
+    for step in range(8):
+        # DDP's first two steps talk to all ranks about the buckets.
+        is_late = rank == size - 1 and 2 <= step < 6
+        if is_late:
+            time.sleep(delay)
+        began = time.monotonic()
+        ddp(batch(step, rank)).square().mean().backward()
+        waited += time.monotonic() - began
+        descend(model.parameters())
+    same_everywhere(model)
+    if rank == size - 1:
+        assert state.stats()["late_chunks"] > 0, state.stats()
+    if rank == 0:
+        assert waited < 3 * delay, f"waited {waited} s for a rank that was late four times by {delay} s"
+
+
 def narrow_wire_formats() -> None:
     """Rounded to few bits the sums are off by what error feedback makes up for later."""
     if WAY == "hook":
@@ -286,6 +311,7 @@ SCENARIOS = [
     an_infinite_gradient_is_seen_by_every_scaler,
     a_type_that_is_not_ours_goes_to_the_process_group,
     quorum,
+    a_quorum_does_not_wait_for_a_late_rank,
     narrow_wire_formats,
     an_infinite_gradient_leaves_nothing_in_the_feedback,
     gradients_of_bfloat16,

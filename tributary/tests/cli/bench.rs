@@ -47,6 +47,48 @@ fn every_size_is_right_with_loss() {
     }
 }
 
+/// Each result is checked against the elements, within the bound that docs/protocol.md states.
+#[test]
+fn every_operation_type_and_width_is_right() {
+    for line in [
+        "--op max --type f32",
+        "--op min --dtype i32",
+        "--op avg --type f32",
+        "--op sum --type f16",
+        "--op max --type bf16",
+        "--op avg --type bf16 --wire 8",
+        "--op sum --type f32 --wire 16",
+    ] {
+        let common = "--bytes 4,100004 --workers 3 --iterations 3 --lanes 256";
+        let args: Vec<_> = line.split(' ').chain(common.split(' ')).collect();
+        for report in reports(&args) {
+            let bits = if line.contains("--wire 8") {
+                8
+            } else if line.contains("--wire 16") {
+                16
+            } else {
+                32
+            };
+            assert_eq!(report["wire_bits"], bits);
+            assert!(line.contains(report["op"].as_str().unwrap()), "{line}");
+            assert!(line.contains(report["dtype"].as_str().unwrap()), "{line}");
+        }
+    }
+    for (line, complaint) in [
+        ("--op avg --type i32", "integers have sum, min and max"),
+        ("--op max --wire 16", "min and max in 32"),
+        ("--wire 8 --workers 33", "room for the sum of 32 ranks"),
+        ("--wire 16 --policy quorum:3", "can be checked"),
+    ] {
+        let args: Vec<_> = ["bench", "allreduce"]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
+        let error = fail(&args, 1);
+        assert!(error.contains(complaint), "{error}");
+    }
+}
+
 #[test]
 fn streams_are_shards_of_the_aggregator() {
     let reports = reports(&[
