@@ -57,6 +57,27 @@ fn an_unknown_argument_of_dpdk_is_said_without_all_that_are_known() {
 }
 
 #[test]
+fn a_client_of_memif_without_a_server_is_told_what_it_lacks() {
+    let memif = format!("net_memif0,role=client,socket=trib-nobody-{}", std::process::id());
+    let output = Command::new(env!("CARGO_BIN_EXE_dpdk-host"))
+        .args([
+            "serve",
+            "--data-addr",
+            "10.0.0.1:4601",
+            "--control-addr",
+            "127.0.0.1:0",
+            "--",
+        ])
+        .args(EAL.split(' '))
+        .args(["--vdev", &memif])
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("its server must be there before"), "{said}");
+}
+
+#[test]
 fn a_check_of_settings_says_which_ports_and_cores_are_not_there() {
     let settings = Settings::new("lacks", "ports = ['net_null7']\nshards = 2\n");
     let output = settings.check(&["--vdev", "net_null0"]);
