@@ -100,21 +100,25 @@ pub struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// DPDK's arguments.
+    /// DPDK's arguments, and the settings if a file has them. What is given here goes before what the file says.
     ///
     /// # Errors
     /// The file cannot be read, or cannot be served with.
-    pub fn eal(&self) -> Result<Vec<String>, HostError> {
-        if self.config.is_none() || !self.eal.is_empty() {
-            return Ok(self.eal.clone());
+    pub fn settings(&self) -> Result<(Vec<String>, Option<HostConfig>), HostError> {
+        if self.config.is_none() {
+            return Ok((self.eal.clone(), None));
         }
-        let file = HostArgs {
-            config: self.config.clone(),
-            ..HostArgs::default()
+        let args = ServeArgs {
+            host: HostArgs {
+                config: self.config.clone(),
+                ..HostArgs::default()
+            },
+            eal_last: self.eal.clone(),
+            ..ServeArgs::default()
         };
-        let config: HostConfig = file.file()?;
+        let config = args.host_config()?;
         config.validate()?;
-        Ok(config.eal)
+        Ok((config.eal.clone(), Some(config)))
     }
 }
 

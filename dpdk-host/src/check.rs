@@ -7,6 +7,7 @@ use std::path::Path;
 use agg_host::{Finding, Findings};
 
 use crate::dpdk::{Device, DpdkError, Eal, PortInfo};
+use crate::{HostConfig, lcore};
 
 /// All that was looked at; shown, a line a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +35,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// Looks at this machine, and starts DPDK with these arguments. Not in a process that serves.
-pub fn check(eal: &[String]) -> Report {
+/// Looks at this machine, and starts DPDK with these arguments; with settings also whether they have the ports and cores that they
+/// name. Not in a process that serves.
+pub fn check(eal: &[String], settings: Option<&HostConfig>) -> Report {
     let mut findings = vec![
         Finding::good(Eal::version()),
         huge_pages(Path::new("/sys/kernel/mm/hugepages")),
@@ -45,6 +47,7 @@ pub fn check(eal: &[String]) -> Report {
         Ok(eal) => {
             findings.push(Finding::good("DPDK starts with these arguments"));
             findings.extend(ports(&eal));
+            findings.extend(settings.into_iter().flat_map(|settings| lacks(&eal, settings)));
         }
         Err(error) => findings.push(Finding::bad(error.to_string())),
     }
@@ -93,6 +96,19 @@ fn ports(eal: &Eal) -> Vec<Finding> {
         Err(error) => Finding::bad(error.to_string()),
     };
     names.iter().map(describe).collect()
+}
+
+/// What settings ask for and DPDK does not have.
+fn lacks(eal: &Eal, settings: &HostConfig) -> Vec<Finding> {
+    let cores = lcore::workers(eal, settings).err();
+    let ports = if Device::names(eal).is_empty() {
+        // That has been said.
+        None
+    } else {
+        lcore::devices(eal, &settings.ports).err()
+    };
+    let errors = cores.into_iter().chain(ports);
+    errors.map(|error| Finding::bad(error.to_string())).collect()
 }
 
 fn port(name: &str, info: &PortInfo) -> String {

@@ -3,6 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use agg_control::ControlConfig;
+use agg_core::Lanes;
+use agg_core::wire::packet_len;
+use agg_host::frame::Framing;
 use agg_host::{DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, in_range, is_straggler_time, same_family};
 use serde::{Deserialize, Serialize};
 
@@ -131,12 +134,32 @@ impl HostConfig {
         if let Some(vlan) = self.vlan {
             in_range("vlan", vlan.into(), "1 to 4094", (1..=4094).contains(&vlan))?;
         }
-        if let Some(gateway) = self
-            .gateway
-            .filter(|gateway| gateway.is_ipv4() != self.data_addr.is_ipv4())
+        if let Some(mtu) = self.mtu {
+            // The headers of either family, and the smallest chunk that a job can ask for.
+            let least = Framing::new(&self.data_addr, self.vlan).in_mtu() + packet_len(Lanes::L256.count());
+            in_range(
+                "mtu",
+                mtu.into(),
+                "what chunks of 256 lanes need: 1108 and more, with IPv6 1128",
+                usize::from(mtu) >= least,
+            )?;
+        }
+        let address = self.data_addr;
+        if let Some(gateway) = self.gateway {
+            if gateway.is_ipv4() != address.is_ipv4() {
+                return Err(HostError::Gateway { gateway, address });
+            }
+            if gateway == address.ip() || gateway.is_unspecified() || gateway.is_multicast() {
+                return Err(HostError::GatewayIsNone { gateway, address });
+            }
+        }
+        if let Some(twice) = self
+            .ports
+            .iter()
+            .enumerate()
+            .find_map(|(at, name)| self.ports[..at].iter().find(|other| *other == name))
         {
-            let address = self.data_addr;
-            return Err(HostError::Gateway { gateway, address });
+            return Err(HostError::Twice(twice.clone()));
         }
         let memory = 1..=65536;
         in_range(
@@ -217,6 +240,19 @@ mod tests {
         assert_eq!(
             here("gateway = 'fd00::1'"),
             "gateway = fd00::1 and data_addr = 10.0.0.1:4601 are of different families: give a gateway of the data address's"
+        );
+        assert_eq!(
+            here("gateway = '10.0.0.1'"),
+            "gateway = 10.0.0.1 with data_addr = 10.0.0.1:4601 is no one to pass packets on: give another's address"
+        );
+        assert!(here("gateway = '0.0.0.0'").contains("no one to pass packets on"));
+        assert!(
+            here("mtu = 1107").starts_with("mtu = 1107 is out of range: give what chunks of 256 lanes need")
+        );
+        assert!(!here("mtu = 1108\nmbufs = 1").starts_with("mtu"));
+        assert_eq!(
+            here("ports = ['net_ring0', 'net_ring1', 'net_ring0']"),
+            "port net_ring0 is named twice: name each one once"
         );
         assert!(here("control_addr = '[::]:1'").contains("of the same family"));
     }

@@ -29,11 +29,14 @@ pub struct Ours {
 
 /// Understands a frame, in which there may be an IP packet, at a port. `None`: it is about something else.
 pub fn hear(frame: &[u8], ethernet: &Ethernet, ip: Option<&Ip>, ours: &Ours) -> Option<Heard> {
-    match ip {
+    let heard = match ip {
         Some(ip) => hear_nd(frame, ethernet, ip, ours),
         None if ethernet.kind == TYPE_ARP => hear_arp(frame.get(ethernet.len()..)?, ours),
         None => None,
-    }
+    }?;
+    // RFC 1812, section 3.3.2: nobody has the address of a group. Else one frame could have all results sent to everybody.
+    let is_one = heard.said.is_none_or(|(_, mac)| mac[0] & 1 == 0);
+    is_one.then_some(heard)
 }
 
 fn hear_arp(packet: &[u8], ours: &Ours) -> Option<Heard> {
@@ -105,5 +108,18 @@ mod tests {
             assert_eq!(heard(&question, &other).unwrap().answer, None);
         }
         assert_eq!(ask(&port(1, true, None), port(2, false, None).ip), None);
+    }
+    #[test]
+    fn nobody_has_the_ethernet_address_of_a_group() {
+        for is_ipv6 in [false, true] {
+            let [asker, asked] = [1, 2].map(|number| port(number, is_ipv6, None));
+            for mac in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
+                let question = ask(&Ours { mac, ..asker }, asked.ip).unwrap();
+                assert_eq!(heard(&question, &asked), None, "{mac:x?} asks");
+                let question = ask(&asker, asked.ip).unwrap();
+                let answer = heard(&question, &Ours { mac, ..asked }).unwrap().answer.unwrap();
+                assert_eq!(heard(&answer, &asker), None, "{mac:x?} answers");
+            }
+        }
     }
 }

@@ -31,6 +31,19 @@ pub enum HostError {
         /// The data address.
         address: SocketAddr,
     },
+    /// Nobody passes anything on there.
+    #[error(
+        "gateway = {gateway} with data_addr = {address} is no one to pass packets on: give another's address"
+    )]
+    GatewayIsNone {
+        /// The gateway.
+        gateway: IpAddr,
+        /// The data address.
+        address: SocketAddr,
+    },
+    /// A port runs once.
+    #[error("port {0} is named twice: name each one once")]
+    Twice(String),
     /// Nobody can know which.
     #[error("DPDK has several ports ({0}): choose one or more with --port")]
     Ports(String),

@@ -95,14 +95,7 @@ impl Drop for Others {
 fn start(config: &HostConfig, local: SocketAddr, stop: &Arc<AtomicBool>) -> Result<Work, HostError> {
     let eal = Eal::start(&config.eal)?;
     let shards = usize::from(config.shards);
-    let mut cores = eal.workers();
-    if cores.len() + 1 < shards {
-        return Err(HostError::Cores {
-            shards,
-            cores: cores.len() + 1,
-        });
-    }
-    cores.truncate(shards - 1);
+    let cores = workers(&eal, config)?;
     let devices = devices(&eal, &config.ports)?;
     let infos: Vec<PortInfo> = devices.iter().map(Device::info).collect::<Result<_, _>>()?;
     let main = eal.main();
@@ -190,8 +183,22 @@ pub(crate) fn address(local: SocketAddr, shard: u16) -> SocketAddr {
     SocketAddr::new(local.ip(), local.port() + shard)
 }
 
+/// The cores of the shards but the first, which is the main one's.
+pub(crate) fn workers(eal: &Eal, config: &HostConfig) -> Result<Vec<Lcore>, HostError> {
+    let shards = usize::from(config.shards);
+    let mut cores = eal.workers();
+    if cores.len() + 1 < shards {
+        return Err(HostError::Cores {
+            shards,
+            cores: cores.len() + 1,
+        });
+    }
+    cores.truncate(shards - 1);
+    Ok(cores)
+}
+
 /// The ports that are meant, in their order.
-fn devices(eal: &Eal, names: &[String]) -> Result<Vec<Device>, HostError> {
+pub(crate) fn devices(eal: &Eal, names: &[String]) -> Result<Vec<Device>, HostError> {
     if !names.is_empty() {
         let found = names.iter().map(|name| Device::find(eal, name));
         return Ok(found.collect::<Result<_, _>>()?);

@@ -31,7 +31,8 @@ fn main() -> ExitCode {
     agg_host::run("dpdk-host", |stopped| match &cli.command {
         Command::Serve(args) => serve(args, stopped).map_err(|error| error.to_string()),
         Command::Check(args) => {
-            let report = check(&args.eal().map_err(|error| error.to_string())?);
+            let (eal, settings) = args.settings().map_err(|error| error.to_string())?;
+            let report = check(&eal, settings.as_ref());
             println!("{report}");
             report.verdict()
         }

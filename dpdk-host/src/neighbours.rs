@@ -60,6 +60,8 @@ struct Neighbour {
     hop: Option<Hop>,
     /// When it is asked for again.
     ask: Nanos,
+    /// It has changed, and has not been asked for since.
+    is_doubtful: bool,
     /// Jobs that need it.
     users: usize,
 }
@@ -146,6 +148,7 @@ impl Neighbours {
             let neighbour = table.entry(next).or_insert(Neighbour {
                 hop: None,
                 ask: 0,
+                is_doubtful: false,
                 users: 0,
             });
             neighbour.users += 1;
@@ -177,8 +180,15 @@ impl Neighbours {
     pub fn learn(&mut self, who: IpAddr, hop: Hop, now: Nanos) {
         let mut table = self.shared.lock();
         if let Some(neighbour) = table.get_mut(&who) {
-            neighbour.ask = now + REFRESH;
-            if neighbour.hop.replace(hop) != Some(hop) {
+            let before = neighbour.hop.replace(hop);
+            if before.is_some_and(|before| before != hop) {
+                // Who says something else than was known may not be the owner, whose answer would put that right.
+                neighbour.is_doubtful = true;
+                neighbour.ask = neighbour.ask.min(now + ASK_AGAIN);
+            } else if !neighbour.is_doubtful {
+                neighbour.ask = now + REFRESH;
+            }
+            if before != Some(hop) {
                 self.shared.changed();
             }
         }
@@ -196,6 +206,7 @@ impl Neighbours {
         let due = table.iter_mut().filter(|(_, neighbour)| neighbour.ask <= now);
         let due = due.map(|(who, neighbour)| {
             neighbour.ask = now + ASK_AGAIN;
+            neighbour.is_doubtful = false;
             *who
         });
         due.collect()
@@ -301,6 +312,30 @@ mod tests {
         assert_eq!(asked(&mut neighbours, 10 + REFRESH - 1), 0);
         assert_eq!(asked(&mut neighbours, 10 + REFRESH), 1);
         assert_eq!(hop(&mut neighbours, PEER), Some(HOP), "until he says otherwise");
+    }
+
+    #[test]
+    fn who_says_something_else_is_asked_for_soon_however_often_he_says_it() {
+        let mut neighbours = neighbours(None);
+        neighbours.want(PEER);
+        assert_eq!(neighbours.due(0).len(), 1);
+        neighbours.learn(PEER, HOP, 1);
+        let lie = Hop {
+            mac: [0x66; 6],
+            ..HOP
+        };
+        neighbours.learn(PEER, lie, 10);
+        neighbours.learn(PEER, lie, 20);
+        assert!(neighbours.due(10 + ASK_AGAIN - 1).is_empty());
+        assert_eq!(neighbours.due(10 + ASK_AGAIN), [PEER]);
+        // The owner's answer is asked about once more, and then believed.
+        neighbours.learn(PEER, HOP, 11 + ASK_AGAIN);
+        assert_eq!(hop(&mut neighbours, PEER), Some(HOP));
+        assert_eq!(neighbours.due(10 + 2 * ASK_AGAIN), [PEER]);
+        let now = 11 + 2 * ASK_AGAIN;
+        neighbours.learn(PEER, HOP, now);
+        assert!(neighbours.due(now + REFRESH - 1).is_empty());
+        assert_eq!(neighbours.due(now + REFRESH), [PEER]);
     }
 
     #[test]

@@ -12,6 +12,22 @@ pub enum PortError {
     /// DPDK refuses something.
     #[error(transparent)]
     Dpdk(#[from] DpdkError),
+    /// A setting is out of range.
+    #[error(transparent)]
+    Settings(#[from] agg_host::SettingsError),
+    /// No packet could go there.
+    #[error("address {0} is no address of a port: give the one IP address and UDP port that packets come to")]
+    Address(SocketAddr),
+    /// Nobody passes anything on there.
+    #[error(
+        "gateway {gateway} of address {address} is no one to pass packets on: give another's address, of the same family"
+    )]
+    Gateway {
+        /// The gateway.
+        gateway: IpAddr,
+        /// The port's address.
+        address: SocketAddr,
+    },
     /// Nobody can know which.
     #[error("DPDK has several ports ({0}): name one")]
     Several(String),

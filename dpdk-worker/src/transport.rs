@@ -47,8 +47,9 @@ impl Dpdk {
     /// Starts DPDK and finds the port.
     ///
     /// # Errors
-    /// What DPDK refuses, with what to do; more than one port, and none is named.
+    /// A setting that cannot be; what DPDK refuses, with what to do; more than one port, and none is named.
     pub fn start(config: PortConfig) -> Result<Self, PortError> {
+        config.validate()?;
         // The thread that does it would be bound to one core for ever, and with it all threads that it starts.
         let start = move || {
             let eal = Eal::start(&config.eal)?;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,6 +46,44 @@ const char *shim_strerror(int code)
 	return rte_strerror(code < 0 ? -code : code);
 }
 
+/* An argument that EAL does not know has it write eighty lines about all that it does know to standard output. Only who asks for
+ * them gets them. */
+static int is_help(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Standard output goes nowhere; returns where it went, or -1. */
+static int output_off(void)
+{
+	int none, before;
+
+	fflush(stdout);
+	none = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (none < 0)
+		return -1;
+	before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	if (before >= 0)
+		dup2(none, STDOUT_FILENO);
+	close(none);
+	return before;
+}
+
+static void output_on(int before)
+{
+	if (before < 0)
+		return;
+	fflush(stdout);
+	dup2(before, STDOUT_FILENO);
+	close(before);
+}
+
 /* What EAL logs while it starts says more than its error number. It is kept, and given back as a string. The stream
  * itself is never closed: threads that EAL has started may still be about to write to it. */
 int shim_eal_init(int argc, char **argv, char **log)
@@ -52,11 +91,13 @@ int shim_eal_init(int argc, char **argv, char **log)
 	static char *text;
 	static size_t len;
 	FILE *stream = open_memstream(&text, &len);
-	int used;
+	int used, output;
 
 	if (stream != NULL)
 		rte_openlog_stream(stream);
+	output = is_help(argc, argv) ? -1 : output_off();
 	used = rte_eal_init(argc, argv);
+	output_on(output);
 	if (used < 0)
 		used = reason();
 	if (stream != NULL) {

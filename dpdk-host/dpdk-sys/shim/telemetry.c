@@ -25,7 +25,8 @@ static int handle(const char *command, const char *parameters, struct rte_tel_da
 	(void)command;
 	if (parameters != NULL && *parameters != '\0') {
 		shard = strtol(parameters, &end, 10);
-		if (*end != '\0' || shard < 0)
+		/* Beyond, an int would be another shard's number. */
+		if (*end != '\0' || shard < 0 || shard > UINT16_MAX)
 			return -EINVAL;
 	}
 	/* Each client has a thread. */

@@ -122,7 +122,8 @@ impl Port {
         pools: &[Pool],
         config: &PortConfig,
     ) -> Result<(Self, Vec<Queue>), DpdkError> {
-        let gate = Gate::of(&device, &device.info()?.driver)?;
+        let driver = device.info()?.driver;
+        let gate = Gate::of(&device, &driver)?;
         let queues = pools.len() as u16;
         let mut raw: Vec<*mut c_void> = pools.iter().map(Pool::as_ptr).collect();
         let port_config = sys::PortConfig {
@@ -139,10 +140,13 @@ impl Port {
         // SAFETY: there is a device, so EAL runs; there is a pool for each queue, and pools live as long as the process; there is
         // room for two numbers.
         let code = unsafe { sys::shim_port_start(device.port, &raw const port_config, rings.as_mut_ptr()) };
-        device.done(
-            code,
-            "ask for fewer queues, smaller rings or a smaller MTU, and for mbufs that hold a whole frame",
-        )?;
+        let advice = if gate.is_some() {
+            // A client's first look for its server is part of its start.
+            "as a client (role=client, the default) its server must be there before; or ask for fewer queues or smaller rings"
+        } else {
+            "ask for fewer queues, smaller rings or a smaller MTU, and for mbufs that hold a whole frame"
+        };
+        device.done(code, advice)?;
         let running = Arc::new(Running {
             device,
             gate,
