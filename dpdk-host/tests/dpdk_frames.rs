@@ -7,9 +7,8 @@ use agg_core::Aggregator;
 use agg_core::slot::Head;
 use agg_model::harness::lockstep::config;
 use agg_model::harness::random::Random;
-use agg_model::packet::{DATA, ModelPacket};
-use agg_model::vectors::text::Word;
-use agg_model::vectors::{JobLine, MemberLine, frame};
+use agg_model::packet::ModelPacket;
+use agg_model::vectors::{JobLine, frame};
 use dpdk_host::dpdk::{Arrival, BURST, Burst, Device, Eal, Mbuf, Pool, Port, PortConfig, Queue};
 use dpdk_host::{FrameCounter, HandOff, Link, Network, Poller, Route, Shard};
 
@@ -19,14 +18,15 @@ mod answering;
 mod dress;
 #[path = "common/eal.rs"]
 mod eal;
+#[path = "common/packet.rs"]
+mod packet;
 
 use dress::Dress;
+use packet::{EPOCH, KEY};
 
 const HERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 4601);
 const MAC: [u8; 6] = [2, 0, 10, 77, 0, 1];
 const MEMBERS: u8 = 2;
-const KEY: u64 = 77;
-const EPOCH: u32 = 5;
 /// Few, since every scene has its own.
 const MBUFS: u32 = 63;
 
@@ -53,48 +53,12 @@ fn member(number: u8) -> SocketAddrV4 {
 }
 
 fn job(lanes: u16) -> JobLine {
-    let member = |number| MemberLine {
-        address: member(number),
-        set: Word(1 << number),
-        workers: 1,
-    };
-    JobLine {
-        key: Word(KEY),
-        lanes,
-        window: 4,
-        members: (0..MEMBERS).map(member).collect(),
-        epoch: None,
-        generations: None,
-        quorum: None,
-        parent: None,
-        frames: None,
-    }
+    packet::job(lanes, 4, (0..MEMBERS).map(member))
 }
 
 fn packet(number: u8, slot: u16, lanes: u16) -> ModelPacket {
-    ModelPacket {
-        kind: DATA,
-        up: true,
-        result: false,
-        resend: false,
-        nonfinite: false,
-        header_only: false,
-        member: number,
-        slot,
-        key: KEY,
-        epoch: EPOCH,
-        round: 0,
-        set: [number].into(),
-        workers: 1,
-        scale: Some(0),
-        next: Some(0),
-        // A sum of i32.
-        op: 1 << 56 | 1000,
-        op_seq: 0,
-        rest: (0..i32::from(lanes))
-            .flat_map(|lane| (lane * (i32::from(number) + 1)).to_le_bytes())
-            .collect(),
-    }
+    let values = (0..i32::from(lanes)).flat_map(|lane| (lane * (i32::from(number) + 1)).to_le_bytes());
+    packet::contribution(number, slot, values.collect())
 }
 
 /// The sum of what all members have.

@@ -8,9 +8,8 @@ use agg_core::slot::Head;
 use agg_core::{Aggregator, Counter};
 use agg_host::frame::checksum;
 use agg_model::harness::lockstep::config;
-use agg_model::packet::{DATA, ModelPacket};
-use agg_model::vectors::text::Word;
-use agg_model::vectors::{JobLine, MemberLine, frame};
+use agg_model::packet::ModelPacket;
+use agg_model::vectors::{JobLine, frame};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Mbuf, Pool, Port, PortConfig, Queue};
 use dpdk_host::{FrameCounter, HandOff, Idle, Link, Network, Poller, Route, Shard};
 
@@ -18,13 +17,14 @@ use dpdk_host::{FrameCounter, HandOff, Idle, Link, Network, Poller, Route, Shard
 mod answering;
 #[path = "common/eal.rs"]
 mod eal;
+#[path = "common/packet.rs"]
+mod packet;
 
 use answering::{arp_reply, sent};
+use packet::{EPOCH, KEY};
 
 const HERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 4601);
 const MEMBERS: u8 = 3;
-const KEY: u64 = 77;
-const EPOCH: u32 = 5;
 const WINDOW: u16 = 128;
 const LANES: u16 = 16;
 const MBUFS: u32 = 511;
@@ -34,48 +34,15 @@ fn member(number: u8) -> SocketAddrV4 {
 }
 
 fn job() -> JobLine {
-    let member = |number| MemberLine {
-        address: member(number),
-        set: Word(1 << number),
-        workers: 1,
-    };
-    JobLine {
-        key: Word(KEY),
-        lanes: LANES,
-        window: WINDOW,
-        members: (0..MEMBERS).map(member).collect(),
-        epoch: None,
-        generations: None,
-        quorum: None,
-        parent: None,
-        frames: None,
-    }
+    packet::job(LANES, WINDOW, (0..MEMBERS).map(member))
 }
 
 /// A member's contribution, all of whose values are its number and one.
 fn contribution(number: u8, slot: u16, resend: bool) -> Vec<u8> {
+    let values = (0..LANES).flat_map(|_| i32::from(number + 1).to_le_bytes());
     let packet = ModelPacket {
-        kind: DATA,
-        up: true,
-        result: false,
         resend,
-        nonfinite: false,
-        header_only: false,
-        member: number,
-        slot,
-        key: KEY,
-        epoch: EPOCH,
-        round: 0,
-        set: [number].into(),
-        workers: 1,
-        scale: Some(0),
-        next: Some(0),
-        // A sum of i32.
-        op: 1 << 56 | 1000,
-        op_seq: 0,
-        rest: (0..LANES)
-            .flat_map(|_| i32::from(number + 1).to_le_bytes())
-            .collect(),
+        ..packet::contribution(number, slot, values.collect())
     };
     frame::write(member(number), HERE, 1, &packet.emit())
 }

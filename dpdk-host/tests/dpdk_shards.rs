@@ -10,21 +10,21 @@ use agg_core::slot::Head;
 use agg_core::{Aggregator, Counter};
 use agg_host::ShardAggregator;
 use agg_model::harness::lockstep::config;
-use agg_model::packet::{DATA, ModelPacket};
-use agg_model::vectors::text::Word;
-use agg_model::vectors::{JobLine, MemberLine, frame};
+use agg_model::packet::ModelPacket;
+use agg_model::vectors::{JobLine, frame};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue, Steering};
 use dpdk_host::{Exit, FrameCounter, HandOff, Idle, Link, Network, Poller, Route, Shard};
 
 #[path = "common/answering.rs"]
 mod answering;
+#[path = "common/packet.rs"]
+mod packet;
 
 use answering::{arp_reply, sent};
+use packet::{EPOCH, KEY};
 
 const SHARDS: u16 = 2;
 const MEMBERS: u8 = 2;
-const KEY: u64 = 77;
-const EPOCH: u32 = 5;
 const WINDOW: u16 = 64;
 const LANES: u16 = 16;
 const MBUFS: u32 = 511;
@@ -42,46 +42,11 @@ fn member(number: u8, shard: u16) -> SocketAddrV4 {
 }
 
 fn job(shard: u16) -> JobLine {
-    let member = |number| MemberLine {
-        address: member(number, shard),
-        set: Word(1 << number),
-        workers: 1,
-    };
-    JobLine {
-        key: Word(KEY),
-        lanes: LANES,
-        window: WINDOW,
-        members: (0..MEMBERS).map(member).collect(),
-        epoch: None,
-        generations: None,
-        quorum: None,
-        parent: None,
-        frames: None,
-    }
+    packet::job(LANES, WINDOW, (0..MEMBERS).map(|number| member(number, shard)))
 }
 
 fn packet(shard: u16, number: u8, slot: u16) -> ModelPacket {
-    ModelPacket {
-        kind: DATA,
-        up: true,
-        result: false,
-        resend: false,
-        nonfinite: false,
-        header_only: false,
-        member: number,
-        slot,
-        key: KEY,
-        epoch: EPOCH,
-        round: 0,
-        set: [number].into(),
-        workers: 1,
-        scale: Some(0),
-        next: Some(0),
-        // A sum of i32.
-        op: 1 << 56 | 1000,
-        op_seq: 0,
-        rest: values(i32::from(shard) + 1),
-    }
+    packet::contribution(number, slot, values(i32::from(shard) + 1))
 }
 
 fn values(value: i32) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig};
-use testjob::{Rank, Server, Work, assert_success, bench, counters, run_all, sums};
+use testjob::{Rank, Server, Work, assert_success, bench, counters, run_all, sums, sums_after};
 use testnet::{Host, Link, Net};
 
 const RANKS: usize = 4;
@@ -337,6 +337,80 @@ fn netns_four_ranks_of_tributary_bench_sum_with_and_without_loss() {
     }
     let counted = counters(&cluster.aggregator);
     assert!(counted["slots_completed"] >= 150_000, "{counted:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_the_demo_trains_through_it() {
+    let cluster = Cluster::new("trib-dpdk-demo");
+    let _aggregator = dpdk().start(&cluster.aggregator, None);
+    let curves = std::env::temp_dir().join(format!("tributary-dpdk-demo-{}", std::process::id()));
+    // Its workers are processes of one host, and sum all the same through the aggregator of another.
+    let mut demo = cluster.workers[0].command(testjob::tributary());
+    demo.args(["demo", "--loss", "1%", "--json", "--aggregator"]);
+    demo.arg(format!(
+        "{}:{}",
+        cluster.aggregator.address(),
+        testjob::CONTROL_PORT
+    ));
+    demo.arg("--out").arg(&curves);
+    demo.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // It fails where a check of it does: the same parameters everywhere, and those of training alone.
+    let outputs = run_all([demo], LIMIT);
+    let _ = std::fs::remove_dir_all(&curves);
+    assert_success(&outputs);
+}
+
+/// Long enough to be interrupted in the middle.
+fn twenty(name: &str) -> Work {
+    Work {
+        lanes: Some(352),
+        window: Some(WINDOW),
+        ..Work::new(name, RANKS as u32).of(20, &[1000, 100_000])
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_killed_its_ranks_go_on_in_user_space_with_the_same_bits() {
+    let cluster = Cluster::new("trib-dpdk-move");
+    let work = twenty("moves");
+    let flat = {
+        let _aggregator = udp().start(&cluster.other, None);
+        cluster.sums_at(&cluster.other, &work)
+    };
+    let mut first = dpdk().patient().start(&cluster.aggregator, None);
+    let _second = udp().patient().start(&cluster.other, None);
+    let both = [&cluster.aggregator, &cluster.other];
+    let ranks = (0..).zip(&cluster.workers);
+    let ranks: Vec<Rank> = ranks
+        .map(|(rank, worker)| Rank::start(work.command(rank, worker, &both)))
+        .collect();
+    assert_eq!(sums_after(&work, &ranks, || first.kill()), flat);
+}
+
+/// It is the leaf of an aggregator in user space, and two ranks are below each.
+#[test]
+#[ignore = "needs root"]
+fn netns_as_a_leaf_it_gives_the_bits_of_one_aggregator() {
+    let cluster = Cluster::new("trib-dpdk-leaf");
+    let work = twenty("leaf").with_loss(1);
+    let _root = udp().start(&cluster.other, None);
+    let flat = cluster.sums_at(&cluster.other, &work);
+    let _leaf = dpdk().start(&cluster.aggregator, Some(&cluster.other));
+    let place = |rank: u32| {
+        if rank < 2 {
+            &cluster.aggregator
+        } else {
+            &cluster.other
+        }
+    };
+    let ranks = (0..).zip(&cluster.workers);
+    let ranks: Vec<Rank> = ranks
+        .map(|(rank, worker)| Rank::start(work.command(rank, worker, &[place(rank)])))
+        .collect();
+    assert_eq!(sums(&work, &ranks), flat);
+    assert!(counters(&cluster.aggregator)["contributions_forwarded"] > 0);
 }
 
 #[test]
