@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use agg_control::{
     AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ShardCounters, Uplink,
 };
 use agg_core::slot::Lag;
 use agg_core::{Epoch, Job, Member, Nanos};
-use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint, reachable, uplink};
+use agg_host::{
+    Names, Watched, job_config, member_endpoints, name, parent_endpoint, reachable, uplink, worst_lags,
+};
 use bpf_layout::{JobEntry, LANES, MAX_JOBS, MemberEntry, Route, member_index};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -400,11 +401,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
                 }
             }
         }
-        let lags = lags.into_iter().map(|lag| MemberLag {
-            chunks: lag.chunks,
-            waiting: Duration::from_nanos(lag.waiting),
-        });
-        lags.collect()
+        worst_lags([lags])
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {

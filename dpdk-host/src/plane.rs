@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use agg_control::{
     AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ShardCounters, Uplink,
@@ -12,7 +11,7 @@ use agg_control::{
 use agg_core::wire::packet_len;
 use agg_core::{Epoch, Lanes};
 use agg_host::frame::Framing;
-use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint};
+use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint, worst_lags};
 
 use crate::lcore::{About, address};
 use crate::{Network, Route, Shard};
@@ -212,16 +211,8 @@ impl DataPlane for Plane {
     }
 
     fn lags(&self, key: u64) -> Vec<MemberLag> {
-        let mut worst: Vec<MemberLag> = Vec::new();
-        for shard in &self.shards {
-            let lags = shard.lock().aggregator.lags(key, shard.now());
-            worst.resize(worst.len().max(lags.len()), MemberLag::default());
-            for (worst, lag) in worst.iter_mut().zip(lags) {
-                worst.chunks = worst.chunks.max(lag.chunks);
-                worst.waiting = worst.waiting.max(Duration::from_nanos(lag.waiting));
-            }
-        }
-        worst
+        let lags = |shard: &Arc<Shard>| shard.lock().aggregator.lags(key, shard.now());
+        worst_lags(self.shards.iter().map(lags))
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {

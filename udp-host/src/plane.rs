@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use agg_control::{
     AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ShardCounters, Uplink,
@@ -13,6 +12,7 @@ use agg_core::slot::Head;
 use agg_core::{Epoch, JobConfig, Lanes};
 use agg_host::{
     Names, Watched, job_config, member_endpoints, parent_endpoint, reachable, shard_counters, uplink,
+    worst_lags,
 };
 
 use crate::queues::spread;
@@ -228,16 +228,8 @@ impl DataPlane for Plane {
     }
 
     fn lags(&self, key: u64) -> Vec<MemberLag> {
-        let mut worst: Vec<MemberLag> = Vec::new();
-        for shard in &self.shards {
-            let lags = shard.lock().aggregator.lags(key, shard.now());
-            worst.resize(worst.len().max(lags.len()), MemberLag::default());
-            for (worst, lag) in worst.iter_mut().zip(lags) {
-                worst.chunks = worst.chunks.max(lag.chunks);
-                worst.waiting = worst.waiting.max(Duration::from_nanos(lag.waiting));
-            }
-        }
-        worst
+        let lags = |shard: &Shard| shard.lock().aggregator.lags(key, shard.now());
+        worst_lags(self.shards.iter().map(lags))
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
