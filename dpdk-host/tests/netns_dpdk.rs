@@ -344,21 +344,7 @@ fn netns_four_ranks_of_tributary_bench_sum_with_and_without_loss() {
 fn netns_the_demo_trains_through_it() {
     let cluster = Cluster::new("trib-dpdk-demo");
     let _aggregator = dpdk().start(&cluster.aggregator, None);
-    let curves = std::env::temp_dir().join(format!("tributary-dpdk-demo-{}", std::process::id()));
-    // Its workers are processes of one host, and sum all the same through the aggregator of another.
-    let mut demo = cluster.workers[0].command(testjob::tributary());
-    demo.args(["demo", "--loss", "1%", "--json", "--aggregator"]);
-    demo.arg(format!(
-        "{}:{}",
-        cluster.aggregator.address(),
-        testjob::CONTROL_PORT
-    ));
-    demo.arg("--out").arg(&curves);
-    demo.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // It fails where a check of it does: the same parameters everywhere, and those of training alone.
-    let outputs = run_all([demo], LIMIT);
-    let _ = std::fs::remove_dir_all(&curves);
-    assert_success(&outputs);
+    testjob::trains(&cluster.workers[0], &cluster.aggregator, LIMIT);
 }
 
 /// Long enough to be interrupted in the middle.
