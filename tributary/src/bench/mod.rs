@@ -11,6 +11,6 @@ mod sums;
 mod table;
 
 pub use measure::measure;
-pub use report::{Message, SizeReport};
+pub use report::{Message, SizeReport, median, share, sorted};
 pub use setup::{Dtype, Setup};
 pub use table::{about, details, header, row, time};

@@ -221,14 +221,14 @@ fn slowest<'a>(ranks: impl Iterator<Item = &'a RankFigures> + Clone) -> Vec<Dura
     sorted((0..iterations).filter_map(of_iteration))
 }
 
-fn sorted(times: impl Iterator<Item = Duration>) -> Vec<Duration> {
+pub fn sorted(times: impl Iterator<Item = Duration>) -> Vec<Duration> {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();
     times
 }
 
 /// Of sorted times; between the two in the middle where their number is even.
-fn median(sorted: &[Duration]) -> Duration {
+pub fn median(sorted: &[Duration]) -> Duration {
     let middle = sorted.len() / 2;
     let below = middle.checked_sub(1).and_then(|below| sorted.get(below));
     match (sorted.get(middle), below) {
@@ -239,7 +239,7 @@ fn median(sorted: &[Duration]) -> Duration {
 }
 
 /// A ratio that is never infinite: JSON has no word for it.
-fn share(part: f64, whole: f64) -> f64 {
+pub fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 

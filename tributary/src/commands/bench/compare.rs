@@ -1,12 +1,14 @@
 //! What others take for the same sums.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::AllReduce;
 use crate::args::{OpArg, human};
-use crate::bench::{Dtype, SizeReport, time};
+use crate::bench::{Dtype, SizeReport, median, share, sorted, time};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -109,18 +111,14 @@ fn our_side(report: &SizeReport) -> Side {
 }
 
 fn their_side(peer: Peer, ours: &SizeReport, figures: &PeerFigures) -> Side {
-    let mut seconds = figures.seconds.clone();
-    seconds.sort_by(f64::total_cmp);
-    let (middle, iterations) = (seconds.len() / 2, seconds.len().max(1));
-    let median = match seconds.get(middle) {
-        Some(upper) if seconds.len().is_multiple_of(2) => f64::midpoint(seconds[middle - 1], *upper),
-        Some(middle) => *middle,
-        None => 0.0,
-    };
-    let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    // A clock that was set back meanwhile has measured nothing.
+    let time = |seconds: &f64| Duration::try_from_secs_f64(*seconds).unwrap_or_default();
+    let times = sorted(figures.seconds.iter().map(time));
+    let iterations = times.len().max(1);
+    let median = median(&times).as_secs_f64();
     Side {
         side: peer.name(),
-        iterations: seconds.len() as u32,
+        iterations: times.len() as u32,
         median_seconds: median,
         algbw_gbyte_per_second: share(ours.bytes as f64 / 1e9, median),
         cpu_seconds: Some(figures.cpu / iterations as f64),
