@@ -19,26 +19,24 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, packet_len};
-use agg_core::{
-    Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Nanos, OpKind, Operation,
-    Policy, Round, Verdict,
-};
+use agg_core::wire::{HEADER_LEN, packet_len};
+use agg_core::{Counter, Endpoint, Lanes, Nanos, Round, Verdict};
 use agg_host::frame::{End, Framing, Way};
 use agg_host::{ShardAggregator, SlotMemory};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue};
 use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 use rustix::time::{ClockId, clock_gettime};
 
+#[path = "common/packet.rs"]
+mod packet;
+
+use packet::{KEY, MEMBERS, WINDOW, header};
+
 const HERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 4601);
 const FRAMING: usize = Framing::new(&SocketAddr::V4(HERE), None).len();
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const LANES: Lanes = Lanes::L352;
 const FRAME: usize = FRAMING + packet_len(LANES.count());
-const MEMBERS: u8 = 4;
-const KEY: u64 = 0xbe7c;
-const EPOCH: Epoch = Epoch(1);
-const WINDOW: u16 = 64;
 /// Frames of a shard that are under way at most: fewer than a window, so that no slot is used before its result has come.
 const UNDER_WAY: usize = 128;
 /// Frames that are sent together.
@@ -178,25 +176,6 @@ fn swap(queue: &mut Queue) -> usize {
     came
 }
 
-fn job(shard: usize) -> JobConfig {
-    let member = |number| Member {
-        source: Endpoint::from(member(number, shard)),
-        set: MemberSet::single(number),
-        workers: 1,
-    };
-    JobConfig {
-        key: KEY,
-        epoch: EPOCH,
-        members: (0..MEMBERS).map(member).collect(),
-        lanes: LANES,
-        window: WINDOW,
-        generations: 2,
-        policy: Policy::All,
-        parent: None,
-        frames: None,
-    }
-}
-
 fn shards(count: usize) -> Vec<Arc<Shard>> {
     let memory = || SlotMemory::of(8 << 20, 0).aggregator().expect("memory");
     let network = Network {
@@ -209,7 +188,10 @@ fn shards(count: usize) -> Vec<Arc<Shard>> {
     let shards: Vec<Arc<Shard>> = std::iter::once(first).chain(others).map(Arc::new).collect();
     for (number, shard) in shards.iter().enumerate() {
         let mut state = shard.lock();
-        state.aggregator.admit(&job(number)).expect("room for the job");
+        state
+            .aggregator
+            .admit(&packet::job(LANES, |member_| member(member_, number)))
+            .expect("room for the job");
         let members = (0..MEMBERS).map(|member_| member(member_, number)).collect();
         let parent = None;
         state.set_route(KEY, Route { members, parent });
@@ -498,28 +480,6 @@ impl Ranks {
         while self.queues[0].receive(BURST, &mut burst) > 0 {
             burst.drain().for_each(drop);
         }
-    }
-}
-
-fn header(round: Round, slot: u16, member: u8) -> Header {
-    let operation = Operation {
-        kind: OpKind::SUM_I32,
-        elements: 1 << 20,
-    };
-    Header {
-        kind: Kind::Data,
-        flags: Flags::UP,
-        member,
-        slot,
-        key: KEY,
-        epoch: EPOCH,
-        round,
-        set: MemberSet::single(member),
-        workers: 1,
-        scale: Exponent(0),
-        next: Exponent::NONE,
-        op: operation.tag(),
-        op_seq: 1,
     }
 }
 

@@ -9,26 +9,24 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use agg_core::wire::{Flags, HEADER_LEN, Header, Kind, packet_len};
-use agg_core::{
-    Counter, Endpoint, Epoch, Exponent, JobConfig, Lanes, Member, MemberSet, Nanos, OpKind, Operation,
-    Policy, Round, Verdict,
-};
+use agg_core::wire::{HEADER_LEN, packet_len};
+use agg_core::{Counter, Endpoint, Lanes, Nanos, Round, Verdict};
 use agg_host::frame::{End, Framing, Way};
 use agg_host::{ShardAggregator, SlotMemory};
 use dpdk_host::dpdk::{BURST, Burst, Device, Eal, Pool, Port, PortConfig, Queue};
 use dpdk_host::{HandOff, Link, Network, Poller, Route, Shard};
 use rustix::time::{ClockId, clock_gettime};
 
+#[path = "common/packet.rs"]
+mod packet;
+
+use packet::{KEY, MEMBERS, WINDOW, header};
+
 const EAL: &str = "--no-huge -m 128 --no-pci --no-shconf --no-telemetry --log-level 3 -l 0";
 const HERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 4601);
 /// Bytes of the headers in front of packets.
 const FRAMING: usize = Framing::new(&SocketAddr::V4(HERE), None).len();
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const MEMBERS: u8 = 4;
-const KEY: u64 = 0xbe7c;
-const EPOCH: Epoch = Epoch(1);
-const WINDOW: u16 = 64;
 
 fn member(number: u8) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 10 + number), 5000)
@@ -101,7 +99,10 @@ impl Scene {
         };
         let shard = Shard::new(memory.aggregator().expect("memory"), network);
         let mut state = shard.lock();
-        state.aggregator.admit(&job(lanes)).expect("room for the job");
+        state
+            .aggregator
+            .admit(&packet::job(lanes, |number| member(number).into()))
+            .expect("room for the job");
         let members = (0..MEMBERS).map(|number| member(number).into()).collect();
         state.set_route(
             KEY,
@@ -255,47 +256,6 @@ impl Scene {
 
     fn completed(&self) -> u64 {
         self.shard.lock().aggregator.counters().get(Counter::Completed)
-    }
-}
-
-fn job(lanes: Lanes) -> JobConfig {
-    let member = |number| Member {
-        source: Endpoint::from(SocketAddr::V4(member(number))),
-        set: MemberSet::single(number),
-        workers: 1,
-    };
-    JobConfig {
-        key: KEY,
-        epoch: EPOCH,
-        members: (0..MEMBERS).map(member).collect(),
-        lanes,
-        window: WINDOW,
-        generations: 2,
-        policy: Policy::All,
-        parent: None,
-        frames: None,
-    }
-}
-
-fn header(round: Round, slot: u16, member: u8) -> Header {
-    let operation = Operation {
-        kind: OpKind::SUM_I32,
-        elements: 1 << 20,
-    };
-    Header {
-        kind: Kind::Data,
-        flags: Flags::UP,
-        member,
-        slot,
-        key: KEY,
-        epoch: EPOCH,
-        round,
-        set: MemberSet::single(member),
-        workers: 1,
-        scale: Exponent(0),
-        next: Exponent::NONE,
-        op: operation.tag(),
-        op_seq: 1,
     }
 }
 

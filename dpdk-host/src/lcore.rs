@@ -17,9 +17,6 @@ use crate::dpdk::{
 };
 use crate::{Exit, HandOff, HostConfig, HostError, Link, Poller, Shard};
 
-/// The longest frame of an ordinary Ethernet, with a tag, which virtual devices say whatever they carry.
-const ORDINARY: u32 = 1522;
-
 /// The command of DPDK's telemetry that answers with counters.
 const COMMAND: &str = "/tributary/counters";
 const HELP: &str =
@@ -250,7 +247,7 @@ fn start_port(
     pools: &[Pool],
     links: &mut [Vec<Link>],
 ) -> Result<(Port, About), HostError> {
-    let queues = queues(config, &info);
+    let queues = info.queues_for(config.shards, config.queues);
     let ethernet = Framing::new(&local, config.vlan).ethernet();
     let mtu = mtu(config, &info, ethernet);
     let name = device.name().to_owned();
@@ -258,8 +255,7 @@ fn start_port(
         queues,
         receive_ring: config.receive_ring,
         send_ring: config.send_ring,
-        // A virtual device refuses it, and carries it unasked.
-        mtu: config.mtu.filter(|_| info.max_frame > ORDINARY),
+        mtu: info.mtu_to_set(config.mtu),
         checksums: info.has_checksums,
         scatter: info.has_scatter && ethernet + usize::from(mtu) > usize::from(config.mbuf_room),
         multicast: local.is_ipv6(),
@@ -321,23 +317,11 @@ fn steer(port: &Port, name: &str, config: &HostConfig, local: SocketAddr, queues
     }
 }
 
-/// How many queues a port gets. A queue of net_memif that the peer does not have is taken for its first one: so it has one, unless
-/// the user says that the peers have more.
-fn queues(config: &HostConfig, info: &PortInfo) -> u16 {
-    let usual = if info.driver == "net_memif" {
-        1
-    } else {
-        config.shards
-    };
-    let wanted = config.queues.unwrap_or(usual);
-    wanted.min(config.shards).min(info.max_queues).max(1)
-}
-
 /// What the port carries, and an mbuf holds where a frame must be in one. A virtual device that says nothing may spread frames
 /// unasked: the user knows.
 fn mtu(config: &HostConfig, info: &PortInfo, ethernet: usize) -> u16 {
     let wanted = config.mtu.unwrap_or(info.mtu);
-    let spreads = info.has_scatter || (config.mtu.is_some() && info.max_frame <= ORDINARY);
+    let spreads = info.has_scatter || (config.mtu.is_some() && info.is_ordinary());
     let most = if spreads {
         HostConfig::LONGEST
     } else {
@@ -355,7 +339,7 @@ mod tests {
             driver: String::new(),
             mac: [0; 6],
             mtu,
-            max_frame: ORDINARY,
+            max_frame: 1522,
             max_queues: 1,
             node: None,
             has_checksums: false,
@@ -370,17 +354,13 @@ mod tests {
             max_queues,
             ..info(1500)
         };
-        let config = |queues| HostConfig {
-            shards: 4,
-            queues,
-            ..HostConfig::default()
-        };
-        assert_eq!(queues(&config(None), &info("net_ring", 16)), 4);
-        assert_eq!(queues(&config(None), &info("net_ring", 2)), 2);
-        assert_eq!(queues(&config(Some(3)), &info("net_ring", 16)), 3);
-        assert_eq!(queues(&config(Some(9)), &info("net_ring", 16)), 4);
-        assert_eq!(queues(&config(None), &info("net_memif", 255)), 1);
-        assert_eq!(queues(&config(Some(2)), &info("net_memif", 255)), 2);
+        let queues = |wanted: Option<u16>, info: &PortInfo| info.queues_for(4, wanted);
+        assert_eq!(queues(None, &info("net_ring", 16)), 4);
+        assert_eq!(queues(None, &info("net_ring", 2)), 2);
+        assert_eq!(queues(Some(3), &info("net_ring", 16)), 3);
+        assert_eq!(queues(Some(9), &info("net_ring", 16)), 4);
+        assert_eq!(queues(None, &info("net_memif", 255)), 1);
+        assert_eq!(queues(Some(2), &info("net_memif", 255)), 2);
     }
 
     #[test]

@@ -3,10 +3,7 @@
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use dpdk_host::dpdk::{Burst, Port, Queue};
-
-/// The driver whose port must be stopped and started to find a peer that has come back.
-const MEMIF: &str = "net_memif";
+use dpdk_host::dpdk::{Burst, Port, PortInfo, Queue};
 
 /// How long such a peer may be gone before it is looked for, and how long that may take before it is done again.
 const AWAY: Duration = Duration::from_millis(300);
@@ -28,15 +25,15 @@ struct Open {
 }
 
 impl Queues {
-    /// Those of a port of this driver.
-    pub(crate) fn new(driver: &str, (port, queues): (Port, Vec<Queue>)) -> Self {
+    /// Those of such a port. One of net_memif must be stopped and started to find a peer that has come back.
+    pub(crate) fn new(info: &PortInfo, (port, queues): (Port, Vec<Queue>)) -> Self {
         Self {
             open: RwLock::new(Open {
                 port,
                 queues: queues.into_iter().map(Mutex::new).collect(),
                 is_stopped: false,
             }),
-            peer: (driver == MEMIF).then(|| Mutex::new(Instant::now())),
+            peer: info.is_memif().then(|| Mutex::new(Instant::now())),
         }
     }
 

@@ -15,9 +15,6 @@ use crate::port::{Description, Running, Taken};
 use crate::queues::Queues;
 use crate::{PortConfig, PortError};
 
-/// The longest frame of an ordinary Ethernet, which virtual devices say whatever they carry.
-const ORDINARY: u32 = 1518;
-
 /// A frame that can wait takes no more of the window than a small chunk does.
 const SMALL_CHUNK: u16 = 256;
 
@@ -107,17 +104,6 @@ impl Dpdk {
         }
     }
 
-    /// A queue of net_memif that the peer does not have is taken for its first one: so it has one, unless the user says more.
-    fn queues(&self, streams: u16) -> u16 {
-        let usual = if self.info.driver == "net_memif" {
-            1
-        } else {
-            streams
-        };
-        let wanted = self.config.queues.unwrap_or(usual);
-        wanted.min(streams).min(self.info.max_queues).max(1)
-    }
-
     fn start_port(&self, device: Device, streams: u16) -> Result<Running, PortError> {
         let about = Description {
             device: device.name().to_owned(),
@@ -128,18 +114,17 @@ impl Dpdk {
             idle: self.config.idle,
         };
         let port = dpdk::PortConfig {
-            queues: self.queues(streams),
+            queues: self.info.queues_for(streams, self.config.queues),
             receive_ring: self.config.ring,
             send_ring: self.config.ring,
-            // A virtual device refuses it, and carries it unasked.
-            mtu: self.config.mtu.filter(|_| self.info.max_frame > ORDINARY),
+            mtu: self.info.mtu_to_set(self.config.mtu),
             checksums: self.info.has_checksums,
             multicast: self.config.framing().is_ipv6(),
             scatter: false,
         };
         let started = dpdk::Port::start(device, &self.pool, &port)?;
         let neighbours = Neighbours::new(self.config.network());
-        let queues = Queues::new(&self.info.driver, started);
+        let queues = Queues::new(&self.info, started);
         Ok(Running::new(about, self.pool.clone(), neighbours, queues))
     }
 }

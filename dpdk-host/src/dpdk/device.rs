@@ -35,6 +35,36 @@ pub struct PortInfo {
     pub has_scatter: bool,
 }
 
+/// The longest frame of an ordinary Ethernet, with a tag, which virtual devices say whatever they carry.
+const ORDINARY: u32 = 1522;
+
+/// The driver of shared memory between two processes.
+const MEMIF: &str = "net_memif";
+
+impl PortInfo {
+    /// Whether it says of the longest frame what every Ethernet does, which says nothing of a virtual device.
+    pub fn is_ordinary(&self) -> bool {
+        self.max_frame <= ORDINARY
+    }
+
+    /// Whether it is shared memory between two processes.
+    pub fn is_memif(&self) -> bool {
+        self.driver == MEMIF
+    }
+
+    /// The MTU to start it with where one is wanted. A virtual device refuses it, and carries it unasked.
+    pub fn mtu_to_set(&self, wanted: Option<u16>) -> Option<u16> {
+        wanted.filter(|_| !self.is_ordinary())
+    }
+
+    /// How many queues so many users get, at least one: `wanted`, or one each. A queue of net_memif that the peer does not have is
+    /// taken for its first one: so it has one, unless the operator says more.
+    pub fn queues_for(&self, users: u16, wanted: Option<u16>) -> u16 {
+        let usual = if self.is_memif() { 1 } else { users };
+        wanted.unwrap_or(usual).min(users).min(self.max_queues).max(1)
+    }
+}
+
 impl Device {
     /// A port that DPDK found when it started, or that was added since, by its device's name.
     ///

@@ -4,25 +4,22 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::error::said;
-use super::{Device, DpdkError};
+use super::{Device, DpdkError, PortInfo};
 
-/// The driver that needs it.
+/// A way through the gate, for ports that need one.
 ///
-/// It maps its peer's memory. When the peer is gone, closed or killed, DPDK's interrupt thread unmaps that at once, whatever
+/// net_memif maps its peer's memory. When the peer is gone, closed or killed, DPDK's interrupt thread unmaps that at once, whatever
 /// other threads do (22.11 to 24.11; seen here as a segmentation fault in a receive burst that copied a frame just then). No
-/// callback tells of it before.
-const DRIVER: &str = "net_memif";
-
-/// A way through the gate, for ports that need one. DPDK's interrupt thread is let through when it has something to do and no burst
+/// callback tells of it before. DPDK's interrupt thread is let through when it has something to do and no burst
 /// is under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gate(());
 
 impl Gate {
-    /// Of a port of this driver; `None`: it needs none.
-    pub(super) fn of(device: &Device, driver: &str) -> Result<Option<Self>, DpdkError> {
+    /// Of such a port; `None`: it needs none.
+    pub(super) fn of(device: &Device, info: &PortInfo) -> Result<Option<Self>, DpdkError> {
         static STARTED: OnceLock<i32> = OnceLock::new();
-        if driver != DRIVER {
+        if !info.is_memif() {
             return Ok(None);
         }
         // SAFETY: there is a device, so EAL runs, and this is called once.

@@ -122,8 +122,7 @@ impl Port {
         pools: &[Pool],
         config: &PortConfig,
     ) -> Result<(Self, Vec<Queue>), DpdkError> {
-        let driver = device.info()?.driver;
-        let gate = Gate::of(&device, &driver)?;
+        let gate = Gate::of(&device, &device.info()?)?;
         let queues = pools.len() as u16;
         let mut raw: Vec<*mut c_void> = pools.iter().map(Pool::as_ptr).collect();
         let port_config = sys::PortConfig {
