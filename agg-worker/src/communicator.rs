@@ -95,7 +95,7 @@ impl Communicator {
 
     /// How many ranks take part: those of the world that were not lost.
     pub fn size(&self) -> u32 {
-        self.shared.ranks().len() as u32 // at most 4096
+        self.shared.size()
     }
 
     /// The ranks that take part, ascending.

@@ -90,7 +90,7 @@ impl Shared {
         options: ReduceOptions,
     ) -> Result<Operation, Error> {
         Ok(Operation {
-            kind: options.kind(element, self.ranks().len() as u32)?, // at most 4096
+            kind: options.kind(element, self.size())?,
             elements: elements as u64,
         })
     }

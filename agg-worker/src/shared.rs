@@ -146,6 +146,11 @@ impl Shared {
         lock(&self.ranks).live.clone()
     }
 
+    /// How many these are: at most 4096.
+    pub(crate) fn size(&self) -> u32 {
+        lock(&self.ranks).live.len() as u32
+    }
+
     /// The job goes on without some ranks, from a certain operation on.
     pub(crate) fn lose(&self, boundary: &Boundary) {
         let mut ranks = lock(&self.ranks);

@@ -95,7 +95,7 @@ impl StreamLink {
 
     fn give_up(&mut self, count: usize, why: impl FnOnce(&str) -> String) {
         self.counts.unsent += count as u64;
-        self.last_error = Some(why(&self.taken.running.device));
+        self.last_error = Some(why(&self.taken.running.about.device));
     }
 }
 
@@ -105,7 +105,7 @@ impl Link for StreamLink {
             self.next = self.take_spare();
         }
         self.is_without = self.next.is_none();
-        let headers = self.taken.running.framing.len();
+        let headers = self.taken.running.about.framing.len();
         self.next.as_mut()?.room_mut().get_mut(headers..)
     }
 
@@ -126,8 +126,8 @@ impl Link for StreamLink {
             &mut mbuf,
             len,
             (&self.from, &to),
-            running.framing,
-            running.checksums,
+            running.about.framing,
+            running.about.checksums,
         ) {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl Link for StreamLink {
                 });
                 break;
             }
-            self.taken.running.idle.wait(0);
+            self.taken.running.about.idle.wait(0);
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Link for StreamLink {
         while !self.poll() && began.elapsed() < limit {
             self.taken.running.look_round(self.stream);
             polls = polls.saturating_add(1);
-            self.taken.running.idle.wait(polls);
+            self.taken.running.about.idle.wait(polls);
         }
         Ok(())
     }

@@ -30,13 +30,7 @@ const NAP: Duration = Duration::from_micros(500);
 /// A port that runs.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) device: String,
-    pub(crate) mac: Mac,
-    /// Where the first stream receives.
-    pub(crate) address: SocketAddr,
-    pub(crate) framing: Framing,
-    pub(crate) checksums: bool,
-    pub(crate) idle: Idle,
+    pub(crate) about: Description,
     pub(crate) pool: Pool,
     pub(crate) queues: Queues,
     neighbours: Mutex<Neighbours>,
@@ -48,9 +42,11 @@ pub(crate) struct Running {
 }
 
 /// What there is to know of a port before it runs.
+#[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) device: String,
     pub(crate) mac: Mac,
+    /// Where the first stream receives.
     pub(crate) address: SocketAddr,
     pub(crate) framing: Framing,
     pub(crate) checksums: bool,
@@ -64,12 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Running {
     pub(crate) fn new(about: Description, pool: Pool, neighbours: Neighbours, queues: Queues) -> Self {
         Self {
-            device: about.device,
-            mac: about.mac,
-            address: about.address,
-            framing: about.framing,
-            checksums: about.checksums,
-            idle: about.idle,
+            about,
             pool,
             queues,
             neighbours: Mutex::new(neighbours),
@@ -124,16 +115,16 @@ impl Running {
     /// The port's addresses.
     fn ours(&self) -> Ours {
         Ours {
-            mac: self.mac,
-            ip: self.address.ip(),
-            vlan: self.framing.vlan(),
+            mac: self.about.mac,
+            ip: self.about.address.ip(),
+            vlan: self.about.framing.vlan(),
         }
     }
 
     /// What a stream's packets come from.
     pub(crate) fn end(&self, stream_address: SocketAddr) -> End {
         End {
-            mac: self.mac,
+            mac: self.about.mac,
             address: stream_address,
         }
     }
@@ -179,14 +170,14 @@ impl Taken {
     /// # Errors
     /// Somebody else has it, or there are not so many UDP ports.
     pub(crate) fn new(running: &Arc<Running>, streams: u16) -> Result<Self, PortError> {
-        let first = running.address.port();
+        let first = running.about.address.port();
         if first.checked_add(streams.saturating_sub(1)).is_none() {
             return Err(PortError::Streams { streams, first });
         }
         if running.taken.swap(true, Ordering::AcqRel) {
-            return Err(PortError::Taken(running.device.clone()));
+            return Err(PortError::Taken(running.about.device.clone()));
         }
-        let ip = running.address.ip();
+        let ip = running.about.address.ip();
         let address = |stream| SocketAddr::from((ip, first + stream));
         Ok(Self {
             running: Arc::clone(running),
@@ -197,7 +188,7 @@ impl Taken {
 
     /// The stream that receives at a UDP port.
     pub(crate) fn stream(&self, udp_port: u16) -> Option<usize> {
-        let stream = usize::from(udp_port.checked_sub(self.running.address.port())?);
+        let stream = usize::from(udp_port.checked_sub(self.running.about.address.port())?);
         (stream < self.inboxes.len()).then_some(stream)
     }
 
@@ -213,7 +204,7 @@ impl Taken {
             if began.elapsed() > PATIENCE {
                 return Err(PortError::NoAnswer {
                     hop,
-                    device: self.running.device.clone(),
+                    device: self.running.about.device.clone(),
                 });
             }
             self.look();
