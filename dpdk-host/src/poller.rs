@@ -193,8 +193,7 @@ where
         let Some(ethernet) = Ethernet::read(mbuf.bytes()) else {
             return self.count(FrameCounter::Foreign);
         };
-        // A tag for the priority only is in no VLAN.
-        if ethernet.vlan.or(arrival.vlan).filter(|vlan| *vlan != 0) != self.outbox.framing().vlan() {
+        if arrival.vlan_of(&ethernet) != self.outbox.framing().vlan() {
             return self.count(FrameCounter::OtherVlan);
         }
         match ethernet.kind {
@@ -226,8 +225,7 @@ where
         let Some(datagram) = Datagram::read(frame, &ip) else {
             return self.ping(mbuf, ethernet, &ip);
         };
-        // IPv4 allows for none.
-        if arrival.has_bad_udp && !datagram.has_no_checksum(frame) {
+        if arrival.is_damaged(&datagram, frame) {
             return self.count(FrameCounter::BadChecksum);
         }
         match self.hand_off.shard(ours.port(), datagram.to.port()) {

@@ -32,17 +32,15 @@ pub(crate) fn content(mbuf: &Mbuf, ours: &Ours) -> Content {
 fn look(mbuf: &Mbuf, ours: &Ours) -> Option<Content> {
     let (frame, arrival) = (mbuf.bytes(), mbuf.arrival());
     let ethernet = Ethernet::read(frame)?;
-    // A tag for the priority only is in no VLAN.
-    let vlan = ethernet.vlan.or(arrival.vlan).filter(|vlan| *vlan != 0);
     // Frames are of a size that mbufs hold: one that is spread over several is nobody's who knows.
-    if vlan != ours.vlan || mbuf.segments() != 1 || arrival.has_bad_ip {
+    if arrival.vlan_of(&ethernet) != ours.vlan || mbuf.segments() != 1 || arrival.has_bad_ip {
         return None;
     }
     let ip = Ip::read(frame, &ethernet);
     if let Some(ip) = ip.as_ref().filter(|ip| ip.to() == ours.ip)
         && let Some(datagram) = Datagram::read(frame, ip)
     {
-        if arrival.has_bad_udp && !datagram.has_no_checksum(frame) {
+        if arrival.is_damaged(&datagram, frame) {
             return None;
         }
         return Some(Content::Datagram {

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
-use agg_host::frame::Framing;
+use agg_host::frame::{Datagram, Ethernet, Framing};
 use dpdk_sys::View;
 
 /// What a driver says of a frame that has come, beside the frame.
@@ -19,6 +19,18 @@ pub struct Arrival {
     pub has_bad_ip: bool,
     /// The checksum of UDP is wrong; some say so where there is none.
     pub has_bad_udp: bool,
+}
+
+impl Arrival {
+    /// The VLAN that the frame is in, whether its tag is still there or not. A tag for the priority only is in none.
+    pub fn vlan_of(&self, ethernet: &Ethernet) -> Option<u16> {
+        ethernet.vlan.or(self.vlan).filter(|vlan| *vlan != 0)
+    }
+
+    /// Whether a datagram in the frame has a wrong checksum. IPv4 allows for none.
+    pub fn is_damaged(&self, datagram: &Datagram, frame: &[u8]) -> bool {
+        self.has_bad_udp && !datagram.has_no_checksum(frame)
+    }
 }
 
 /// The part of a VLAN tag that says which.
