@@ -20,6 +20,7 @@ pub mod kind;
 pub mod leaf;
 pub mod packet;
 pub mod pool;
+pub mod probe;
 pub mod quorum;
 pub mod round;
 pub mod spill;
