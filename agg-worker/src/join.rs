@@ -146,7 +146,7 @@ fn first_that_answers(config: &Config, addresses: &[String]) -> Result<(usize, A
         } else {
             config.connect_timeout.min(CALL)
         };
-        match arrive(config, address, None, patience) {
+        match arrive(config, address, None, config.lanes, patience) {
             Ok(arrival) => return Ok((index, arrival)),
             Err(reason) => reasons.push(reason),
         }

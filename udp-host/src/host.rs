@@ -84,7 +84,8 @@ impl UdpHost {
             let lender = config
                 .lender
                 .map(|lender| Borrowed::new(lender).map_err(|source| HostError::Lender { lender, source }));
-            let aggregator = slots.aggregator().ok_or_else(too_large)?;
+            let mut aggregator = slots.aggregator().ok_or_else(too_large)?;
+            aggregator.answer_probes(epoch);
             shards.push(Shard::new(port, aggregator, lender.transpose()?));
         }
         let plane = Arc::new(Plane {
