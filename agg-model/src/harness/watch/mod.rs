@@ -56,6 +56,8 @@ pub struct Watch {
     results: u64,
     /// Of those: with values, and without this worker's.
     late: u64,
+    /// Operations by predictions that were right and wrong (R-NUM-11).
+    predicted: [u64; 2],
 }
 
 impl Watch {
@@ -97,6 +99,7 @@ impl Watch {
             owed: BTreeSet::new(),
             results: 0,
             late: 0,
+            predicted: [0; 2],
         }
     }
 
@@ -175,6 +178,11 @@ impl Watch {
     /// The kept results.
     pub fn kept(&self) -> impl Iterator<Item = &ModelPacket> {
         self.kept.values()
+    }
+
+    /// How many operations went by predictions that were right, and wrong (R-NUM-11).
+    pub fn predicted(&self) -> [u64; 2] {
+        self.predicted
     }
 
     fn window(&self) -> u64 {
@@ -257,6 +265,9 @@ impl Watch {
             self.late,
             "R-QUORUM-4, after {packet:?}"
         );
+        let stats = self.worker.stats();
+        let predicted = [stats.predicted, stats.mispredicted];
+        assert_eq!(predicted, self.predicted, "R-NUM-11, after {packet:?}");
         assert_eq!(
             self.values.bits(),
             self.expected.bits(),

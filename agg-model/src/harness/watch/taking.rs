@@ -55,9 +55,11 @@ impl Watch {
         let agreed: Vec<_> = (0..current.data).map(|block| self.exponents[&block]).collect();
         if !ModelPredictions::all_hold(&prediction, &agreed) {
             current.prediction = None;
+            self.predicted[1] += 1;
             self.next_chunk += current.data;
             return;
         }
+        self.predicted[0] += 1;
         let (op, base) = (current.input.op(), current.base);
         for block in 0..current.data {
             let slot = ((base + block) % self.window()) as u16;
