@@ -48,6 +48,7 @@ class Communicator:
         streams: int | None = None,
         weight: int = 100,
         priority: int = 0,
+        busy_poll: float = 0.0,
     ) -> Self: ...
     @property
     def world(self) -> str: ...
