@@ -296,6 +296,7 @@ impl Watch {
             resend: false,
             nonfinite: false,
             header_only,
+            congested: false,
             member: self.place.member,
             slot: (chunk % self.window()) as u16,
             key: self.job.key,
