@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agg_core::wire::packet_len;
+use agg_core::wire::{Ecn, packet_len};
 use agg_core::{Endpoint, Lanes, Verdict};
 use agg_host::{Names, ShardAggregator};
 use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
@@ -225,8 +225,10 @@ impl Shard {
                 work += deliver(port, &mut sending, verdict, source, routes, out)?;
                 Ok::<(), io::Error>(())
             };
-            for (source, packet) in received.packets() {
-                let verdict = agg_host::handle(aggregator, packet, &Endpoint::from(source), now, &mut out);
+            for arrival in received.arrivals() {
+                let (source, ecn) = (arrival.source, Ecn::marked(arrival.congested));
+                let from = Endpoint::from(source);
+                let verdict = agg_host::handle(aggregator, arrival.bytes, ecn, &from, now, &mut out);
                 send(verdict, Some(source), routes, &out)?;
             }
             store::serve(
