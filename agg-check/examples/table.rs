@@ -26,7 +26,7 @@ fn scenarios() -> Vec<Scenario> {
         given::floats_then_integers,
         given::short_floats,
         given::repeated_floats,
-        given::half_predicted_floats,
+        given::mispredicted_floats,
         given::predicted_floats,
         given::many_operations,
         given::smallest,

@@ -47,14 +47,14 @@ pub fn short_floats() -> Scenario {
     Scenario::new("2 workers, W=2, f32 (1), barrier, f32 (2)", 2, 2, script)
 }
 
-/// Floats of one block again and again. With two workers the exponents are 7, 10, 11, 11: the second operation goes by a wrong
+/// Floats of one block again and again. With two workers the exponents are 7, 11, 11, 10: the second operation goes by a wrong
 /// prediction, the third by none, the fourth by a right one.
 pub fn repeated_floats() -> Scenario {
     repeated_floats_of(2)
 }
 
-/// Floats of two blocks of which one is predicted wrongly, so that neither sum is taken.
-pub fn half_predicted_floats() -> Scenario {
+/// Floats of two blocks, predicted wrongly, over two slots.
+pub fn mispredicted_floats() -> Scenario {
     Scenario::new("2 workers, W=2, f32 (2) twice", 2, 2, vec![Step::f32(2); 2])
 }
 
@@ -64,7 +64,7 @@ pub fn predicted_floats() -> Scenario {
     Scenario::new("2 workers, W=2, barrier, f32 (2) twice, i32 (2)", 2, 2, script)
 }
 
-/// The same with other workers: exponents of three are 13, 16, 17, 17.
+/// The same with other workers: exponents of three are 13, 17, 17, 16.
 pub fn repeated_floats_of(members: usize) -> Scenario {
     let name = format!("{members} workers, W=1, f32 (1) 4 times");
     Scenario::new(&name, members, 1, vec![Step::f32(1); 4])

@@ -102,9 +102,9 @@ fn num_11_repeated_floats() {
 }
 
 #[test]
-fn num_11_half_predicted_floats() {
+fn num_11_mispredicted_floats() {
     for trouble in [Trouble::None, Trouble::Restart] {
-        check(given::half_predicted_floats(), trouble).assert_reached(MISPREDICTED);
+        check(given::mispredicted_floats(), trouble).assert_reached(MISPREDICTED);
     }
 }
 

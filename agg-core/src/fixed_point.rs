@@ -15,9 +15,6 @@ impl Exponent {
     /// No magnitude to cover: a block of zeros, or no block at all. The identity of the maximum (R-NUM-3).
     pub const NONE: Self = Self(i16::MIN);
 
-    /// That of the largest `f32`.
-    pub(crate) const MOST: Self = Self(128);
-
     /// The exponent of the largest *finite* magnitude in `block`; NaN and infinities are flagged, not scaled.
     #[inline(always)]
     pub fn of<F: Float>(block: &[F]) -> Self {

@@ -45,17 +45,19 @@ impl ModelPredictions {
 
     /// An operation has ended, for which this was agreed.
     pub fn learn(&mut self, op: u64, agreed: &[Option<i16>]) {
-        let above = |exponent: i16| exponent.saturating_add(1).min(128);
         match self.remembered.iter_mut().find(|(of, ..)| *of == op) {
             Some((_, predicted, trusted)) => {
                 *trusted = Self::all_hold(predicted, agreed);
                 for (predicted, agreed) in predicted.iter_mut().zip(agreed) {
-                    *predicted = agreed.map(above).or(*predicted);
+                    *predicted = match (*predicted, *agreed) {
+                        (predicted, agreed) if Self::holds(predicted, agreed) => predicted,
+                        (Some(predicted), Some(agreed)) if predicted > agreed => Some(agreed + 1),
+                        (_, agreed) => agreed,
+                    };
                 }
             }
             None => {
-                let predicted = agreed.iter().map(|agreed| agreed.map(above)).collect();
-                self.remembered.push((op, predicted, true));
+                self.remembered.push((op, agreed.to_vec(), true));
                 if self.remembered.len() > 16 {
                     self.remembered.remove(0);
                 }
