@@ -290,6 +290,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             // Packets are handled as they come: no socket holds them.
             receive_buffer: 0,
             receive_ring: self.about.interfaces.ring(),
+            shared_memory: String::new(),
         }
     }
 

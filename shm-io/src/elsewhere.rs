@@ -70,7 +70,7 @@ impl Line {
     }
 
     /// Linux only.
-    pub fn ring(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self.0 {}
     }
 
@@ -90,7 +90,12 @@ impl Line {
     }
 
     /// Linux only.
-    pub fn rise(&self, _: bool) -> bool {
+    pub fn rise(&self, _: bool) {
+        match self.0 {}
+    }
+
+    /// Linux only.
+    pub fn answer(&self) {
         match self.0 {}
     }
 

@@ -31,6 +31,8 @@ pub struct Line {
     pub(crate) other: Other,
     socket: OwnedFd,
     sleepers: Mutex<Sleepers>,
+    /// The socket had something for a thread that slept, and may have it still.
+    rung: AtomicBool,
     hung_up: AtomicBool,
     name: u64,
 }
@@ -50,6 +52,7 @@ impl Line {
             other,
             socket,
             sleepers: Mutex::default(),
+            rung: AtomicBool::new(false),
             hung_up: AtomicBool::new(false),
             name,
         }
@@ -66,9 +69,9 @@ impl Line {
         self.name
     }
 
-    /// Bytes of the ring that this side sends by.
-    pub fn ring(&self) -> usize {
-        self.own.ring()
+    /// Bytes of both rings.
+    pub fn bytes(&self) -> usize {
+        self.own.ring() + self.other.ring()
     }
 
     /// Whether the other side has sent what was not received yet; also when it has written nonsense.
@@ -91,12 +94,14 @@ impl Line {
     pub fn doze(&self, for_room: bool) -> bool {
         let mut sleepers = self.sleepers();
         sleepers.threads += 1;
-        if sleepers.threads == 1 {
-            sleepers.word = (sleepers.word & !FOR_ROOM).wrapping_add(ONE) | ASLEEP;
-        }
-        if for_room {
-            sleepers.word = sleepers.word.wrapping_add(ONE) | FOR_ROOM;
-        }
+        let for_room_too = if for_room { FOR_ROOM } else { 0 };
+        let others = if sleepers.threads > 1 {
+            sleepers.word & FOR_ROOM
+        } else {
+            0
+        };
+        let number = sleepers.word.wrapping_add(ONE) & !(ONE - 1);
+        sleepers.word = number | others | for_room_too | ASLEEP;
         self.own.sleep().store(sleepers.word, Ordering::Relaxed);
         drop(sleepers);
         // Either this side sees what was sent, or the other one that this side sleeps.
@@ -106,26 +111,29 @@ impl Line {
         self.has_packets() || (for_room && is_empty)
     }
 
-    /// Says that a thread that has said [`doze`](Self::doze) is awake; `bell` if the socket had something.
-    /// Returns whether the other side is still there.
-    pub fn rise(&self, bell: bool) -> bool {
+    /// Says that a thread that has said [`doze`](Self::doze) is awake; `bell` if the socket had something: that is left
+    /// there, for other threads that sleep, until [`answer`](Self::answer).
+    pub fn rise(&self, bell: bool) {
         if bell {
-            self.answer_bell();
+            self.rung.store(true, Ordering::Relaxed);
         }
         let mut sleepers = self.sleepers();
         sleepers.threads = sleepers.threads.saturating_sub(1);
         if sleepers.threads == 0 {
             sleepers.word &= !(ASLEEP | FOR_ROOM);
         } else if bell {
-            // The others are to be woken, too.
+            // The others are to be woken again.
             sleepers.word = sleepers.word.wrapping_add(ONE);
         }
         self.own.sleep().store(sleepers.word, Ordering::Relaxed);
-        !self.has_hung_up()
     }
 
-    /// Takes a byte out of the socket, and sees whether the other side has hung up.
-    fn answer_bell(&self) {
+    /// Takes out of the socket what woke somebody, if something did: to be called before packets are received, by who
+    /// receives them. Sees whether the other side has hung up.
+    pub fn answer(&self) {
+        if !self.rung.load(Ordering::Relaxed) || !self.rung.swap(false, Ordering::Relaxed) {
+            return;
+        }
         match recv(&self.socket, &mut [0; 1], RecvFlags::DONTWAIT) {
             // If there are more, the next sleep is short.
             Ok((_, 1)) | Err(Errno::INTR | Errno::AGAIN) => {}

@@ -44,6 +44,7 @@ impl Receiver {
     /// # Errors
     /// What is in the ring cannot be.
     pub fn receive<'b>(&mut self, buffer: &'b mut PacketBuffer) -> Result<Option<&'b [u8]>, Broken> {
+        self.line.answer();
         loop {
             let Some((offset, len)) = self.next()? else {
                 return Ok(None);

@@ -155,6 +155,44 @@ fn nobody_sleeps_through_a_packet() {
     assert!(began.elapsed() < LONG);
 }
 
+/// One thread takes the packets, another one only waits for them, as who looks after idle streams does.
+#[test]
+fn one_who_only_waits_takes_no_wake_from_one_who_receives() {
+    const ROUNDS: u32 = 20_000;
+    let ((mut send, mut answers), (mut reply, mut receive)) = line("waiters", SMALLEST_RING);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let line = std::sync::Arc::clone(receive.line());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                wait_any(&[&line], false, Duration::from_millis(1)).unwrap();
+            }
+        });
+        scope.spawn(move || {
+            let mut buffer = PacketBuffer::new(4);
+            for round in 0..ROUNDS {
+                let packet = loop {
+                    match receive.receive(&mut buffer).unwrap() {
+                        Some(packet) => break packet,
+                        None => assert!(wait_any(&[receive.line()], false, LONG).unwrap(), "round {round}"),
+                    }
+                };
+                assert!(reply.push(packet));
+                reply.publish();
+            }
+        });
+        let mut buffer = PacketBuffer::new(4);
+        for round in 0..ROUNDS {
+            assert!(send.push(&round.to_le_bytes()));
+            send.publish();
+            while answers.receive(&mut buffer).unwrap() != Some(&round.to_le_bytes()[..]) {
+                assert!(wait_any(&[answers.line()], false, LONG).unwrap(), "round {round}");
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn the_end_of_the_other_side_is_seen_and_waiting_goes_on() {
     let ((mut send, receive), there) = line("end", SMALLEST_RING);
@@ -163,6 +201,7 @@ fn the_end_of_the_other_side_is_seen_and_waiting_goes_on() {
     assert!(send.push(&[1]));
     send.publish();
     assert!(receive.line().wait(LONG).unwrap(), "the socket has something");
+    receive.line().answer();
     assert!(receive.line().has_hung_up());
     let began = Instant::now();
     let short = Duration::from_millis(30);
@@ -241,7 +280,9 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(line.wait(LONG).unwrap() && line.has_hung_up());
+    assert!(line.wait(LONG).unwrap());
+    line.answer();
+    assert!(line.has_hung_up());
     Door::open(&name).expect("the name is free");
     let open = |what: &str| {
         let files = std::fs::read_dir("/proc/self/fd").unwrap();

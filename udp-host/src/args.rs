@@ -31,6 +31,9 @@ pub struct ServeArgs {
     /// Receive buffer of each of a shard's queues, in KiB [default: 8192].
     #[arg(long, value_name = "KIB")]
     pub receive_buffer: Option<usize>,
+    /// Attach no ranks of this machine by shared memory: all send by UDP.
+    #[arg(long)]
+    pub no_shared_memory: bool,
 }
 
 impl ServeArgs {
@@ -53,6 +56,7 @@ impl ServeArgs {
         config.store_mib = self.store.unwrap_or(config.store_mib);
         config.lender = self.lender.or(config.lender);
         config.receive_buffer_kib = self.receive_buffer.unwrap_or(config.receive_buffer_kib);
+        config.shared_memory &= !self.no_shared_memory;
         Ok(config)
     }
 }

@@ -30,6 +30,8 @@ pub struct HostConfig {
     pub straggler_after: f64,
     /// Receive buffer of each of a shard's queues in KiB; the kernel may grant less (`net.core.rmem_max`).
     pub receive_buffer_kib: usize,
+    /// Whether ranks of the same user on this machine are attached by shared memory, where that is Linux.
+    pub shared_memory: bool,
     /// Settings of the control service.
     pub control: ControlConfig,
 }
@@ -47,6 +49,7 @@ impl Default for HostConfig {
             lender: None,
             straggler_after: 1.0,
             receive_buffer_kib: 8 << 10,
+            shared_memory: true,
             control: ControlConfig::default(),
         }
     }
