@@ -13,7 +13,7 @@ use crate::pool::{self, Extent};
 use crate::round::GENERATIONS;
 use crate::slot::{Arrival, Head, Lag, Outcome, To, mark_past};
 use crate::spill::{Frames, StoreRequest, frame_mut};
-use crate::wire::{HEADER_LEN, Header, Invalid, Probe};
+use crate::wire::{Ecn, HEADER_LEN, Header, Invalid, Probe};
 use crate::{
     Abort, AdmitError, Counter, Counters, Endpoint, Epoch, JobConfig, Lanes, MAX_MEMBERS, Member, MemberSet,
     Nanos, Round,
@@ -250,17 +250,30 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         lags
     }
 
-    /// Handles one packet. What is to be sent is written to `out`, which must hold a packet of the largest chunk in
-    /// use; the verdict says to whom.
+    /// Handles one packet, of whose way nothing is known: [`Self::handle_ecn`] without a mark.
     #[inline(always)]
     pub fn handle(&mut self, packet: &[u8], source: &Endpoint, now: Nanos, out: &mut [u8]) -> Verdict {
+        self.handle_ecn(packet, Ecn::Clear, source, now, out)
+    }
+
+    /// Handles one packet, and whether the network has marked it (R-ECN-2). What is to be sent is written to `out`, which
+    /// must hold a packet of the largest chunk in use; the verdict says to whom.
+    #[inline(always)]
+    pub fn handle_ecn(
+        &mut self,
+        packet: &[u8],
+        ecn: Ecn,
+        source: &Endpoint,
+        now: Nanos,
+        out: &mut [u8],
+    ) -> Verdict {
         let Some((front, rest)) = packet.split_first_chunk::<HEADER_LEN>() else {
             return self.quiet(Counter::DroppedLength);
         };
         if let Err(invalid) = Header::validate(front) {
             return self.handle_other(invalid, front, packet.len(), out);
         }
-        let header = Header::read(front);
+        let header = Header::read(front).arrived(ecn);
         let Some(entry) = self.jobs.get_mut(&header.key) else {
             return self.quiet(Counter::DroppedKey);
         };
@@ -629,7 +642,7 @@ fn emit<const N: usize>(
     match outcome {
         Outcome::Quiet(counter) => (counter, Verdict::Quiet),
         Outcome::Release(counter) => {
-            let result = head.result(key, job.epoch, arrival.slot);
+            let result = head.released(counter, job.epoch, arrival);
             let len = emit_chunk(head, values, &result, out);
             (
                 counter,

@@ -58,7 +58,10 @@ pub struct Config {
     pub tls: Option<ClientTls>,
     /// Faults to inject into this rank's packets, both ways. For tests and demonstrations, with sockets of the kernel.
     pub faults: FaultConfig,
-    /// What carries packets. `None`: sockets of the kernel.
+    /// Whether packets go through shared memory where the aggregator is on this machine, a process of the same user, and
+    /// offers it. Not with injected faults, nor with another transport.
+    pub shared_memory: bool,
+    /// What carries packets. `None`: shared memory or sockets of the kernel.
     pub transport: Option<Arc<dyn Transport>>,
 }
 
@@ -87,6 +90,7 @@ impl Config {
             busy_poll: Duration::ZERO,
             tls: None,
             faults: FaultConfig::default(),
+            shared_memory: true,
             transport: None,
         }
     }

@@ -41,6 +41,7 @@ mod options;
 mod pending;
 mod place;
 mod probe;
+mod rings;
 mod run;
 mod service;
 mod shared;

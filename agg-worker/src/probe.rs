@@ -79,7 +79,7 @@ fn run(link: &mut dyn Link, aggregator: SocketAddr, mut prober: Prober) -> io::R
             // Each for itself: a train is cut after the hops that would drop one of its packets alone, where these are virtual.
             link.flush()?;
         }
-        link.receive(&mut |_, packet| prober.handle(packet))?;
+        link.receive(&mut |_, packet, _| prober.handle(packet))?;
         if prober.is_done() {
             break;
         }

@@ -260,7 +260,7 @@ impl Stream {
         // When they have come, not when they are looked for.
         let mut now = None;
         let mut count = 0;
-        link.receive(&mut |source, packet| {
+        link.receive(&mut |source, packet, ecn| {
             let is_expected = if has_many_addresses {
                 source.port() == aggregator.port() && !left.contains(&source)
             } else {
@@ -268,7 +268,7 @@ impl Stream {
             };
             if is_expected {
                 let now = *now.get_or_insert_with(|| moves.now());
-                simd::handle(worker, now, packet, tensor);
+                simd::handle(worker, now, packet, ecn, tensor);
                 count += 1;
             }
         })?;

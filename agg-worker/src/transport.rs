@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use agg_core::wire::Ecn;
+
 /// Why a transport does not open: one line that says what to do.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -79,11 +81,12 @@ pub trait Link: Send {
     /// The port is broken.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Hands out the datagrams that have come, with their sources.
+    /// Hands out the datagrams that have come, with their sources and what the network says of their way: they are to be sent
+    /// as ECN-capable, ECT(0), where there is a network (R-ECN-1).
     ///
     /// # Errors
     /// The port is broken.
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()>;
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()>;
 
     /// Waits until a datagram may have come, at most for `limit`.
     ///

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agg_core::wire::Ecn;
 use udp_io::{
     FaultConfig, FaultyPort, Held, Port, PortConfig, RecvBatch, SendBatch, UdpPort, local_ip_towards,
     path_payload, wait_any,
@@ -122,10 +123,10 @@ impl Link for UdpLink {
         self.socket.flush(&mut self.sending).map(|_| ())
     }
 
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()> {
         self.socket.recv(&mut self.received)?;
-        for (source, packet) in self.received.packets() {
-            each(source, packet);
+        for arrival in self.received.arrivals() {
+            each(arrival.source, arrival.bytes, Ecn::marked(arrival.congested));
         }
         Ok(())
     }

@@ -292,6 +292,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             receive_ring: self.about.interfaces.ring(),
             // The program passes by what is no data packet; a rank goes by the MTU of its route.
             answers_probes: false,
+            shared_memory: String::new(),
         }
     }
 

@@ -325,6 +325,9 @@ fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict
     dictionary.set_item("stalled_seconds", seconds(stats.stalled))?;
     dictionary.set_item("packets_sent", stats.packets_sent)?;
     dictionary.set_item("resends", stats.resends)?;
+    dictionary.set_item("marked", stats.marked)?;
+    dictionary.set_item("congestion_decreases", stats.congestion_decreases)?;
+    dictionary.set_item("congestion_window", stats.congestion_window)?;
     dictionary.set_item("results", stats.results)?;
     dictionary.set_item("late", stats.late)?;
     dictionary.set_item("moves", stats.moves)?;

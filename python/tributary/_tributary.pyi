@@ -19,6 +19,9 @@ class _Stats(TypedDict):
     stalled_seconds: float
     packets_sent: int
     resends: int
+    marked: int
+    congestion_decreases: int
+    congestion_window: int
     results: int
     late: int
     moves: int

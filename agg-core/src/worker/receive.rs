@@ -1,8 +1,11 @@
 //! What a packet from the aggregator does: results, Wants, refusals.
 
+use super::congestion::Answered;
+use super::plan::Plan;
+use super::predictions::{Prediction, is_covered};
 use super::tensor::Sums;
 use super::{Count, Failure, SlotState, Tensor, Worker};
-use crate::wire::{Flags, Header, Kind, Refusal};
+use crate::wire::{Ecn, Flags, Header, Kind, NO_MEMBER, Refusal};
 use crate::{Abort, AbortCause, Epoch, Nanos, Operation};
 
 impl<S, V> Worker<S, V>
@@ -10,13 +13,20 @@ where
     S: AsRef<[SlotState]> + AsMut<[SlotState]>,
     V: AsRef<[i32]> + AsMut<[i32]>,
 {
-    /// Takes in one packet from the aggregator. Any bytes at all may come.
+    /// Takes in one packet from the aggregator, of whose way nothing is known: [`Self::handle_ecn`] without a mark.
     #[inline(always)]
     pub fn handle(&mut self, now: Nanos, packet: &[u8], tensor: &mut Tensor<'_>) {
+        self.handle_ecn(now, packet, Ecn::Clear, tensor);
+    }
+
+    /// Takes in one packet from the aggregator, and whether the network has marked it (R-ECN-3). Any bytes at all may come.
+    #[inline(always)]
+    pub fn handle_ecn(&mut self, now: Nanos, packet: &[u8], ecn: Ecn, tensor: &mut Tensor<'_>) {
         let Ok((header, rest)) = Header::split(packet) else {
             self.stats.invalid += 1;
             return;
         };
+        let header = header.arrived(ecn);
         let in_window = header.slot < self.config.window;
         if header.key != self.config.key || header.flags.has(Flags::UP) || !in_window {
             self.stats.invalid += 1;
@@ -59,38 +69,50 @@ where
         for (kept, value) in kept.iter_mut().zip(values) {
             *kept = i32::from_le_bytes(*value);
         }
-        if let Some(block) = plan.block(index) {
-            let count = Count {
-                summed: header.workers,
-                workers: plan.workers,
-                // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
-                mine: !quorum || header.set.contains(self.config.member),
-            };
-            self.stats.late += u64::from(!count.mine);
-            let sums = Sums {
-                kind: plan.operation.kind,
-                scale: plan.scale(header.scale),
-                nonfinite: header.flags.has(Flags::NONFINITE),
-                lanes: kept,
-                count,
-            };
-            tensor.write(block, &sums);
+        // By a prediction all values are needed until it has proved right, and only then overwritten.
+        if plan.prediction.is_none()
+            && let Some(block) = plan.block(index)
+        {
+            // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
+            let mine = !quorum || header.set.contains(self.config.member);
+            self.stats.late += u64::from(!mine);
+            tensor.write(block, &sums(&plan, header, kept, mine));
         }
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {
             slots[plan.exponent_place(index)].exponent = header.next;
         }
         let state = &mut slots[usize::from(header.slot)];
-        state.kept = Some(*header);
+        // Without what says something of its way here only.
+        let lasting = Flags::RESULT.with(Flags::HEADER_ONLY).with(Flags::NONFINITE);
+        state.kept = Some(Header {
+            flags: header.flags.and(lasting),
+            member: NO_MEMBER,
+            ..*header
+        });
         state.finished = state.chunk + 1;
         state.outstanding = false;
         state.answer = false;
         // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
         // round trip nor what has been overtaken.
-        if state.sends == 1 {
-            self.rtt.measured(now.saturating_sub(state.sent_at));
+        let waited = now.saturating_sub(state.sent_at);
+        let once = state.sends == 1;
+        if once {
+            self.rtt.measured(waited);
             self.answered_order = self.answered_order.max(state.order);
         }
+        // R-CC-4, R-CC-5: whose contribution came last has waited for nobody else. Where it had to send that again, it was
+        // lost; what came as a replay was lost on its way down. Under a quorum resends are the clock.
+        let came_last = header.member == self.config.member;
+        let answered = Answered {
+            order: once.then_some(state.order),
+            delay: (once && came_last).then_some(waited),
+            lost: state.sends > 1 && (header.flags.has(Flags::RESEND) || came_last && !quorum),
+            marked: header.flags.has(Flags::CONGESTED),
+        };
+        self.congestion.answered(answered, self.sends);
+        self.stats.marked += u64::from(answered.marked);
+        self.stats.decreases = self.congestion.decreases();
         self.to_send.remove(slots, header.slot);
         self.in_flight.remove(slots, header.slot);
         self.rtt.heard();
@@ -109,9 +131,56 @@ where
             }
         }
         if self.done == plan.total() {
-            self.plan = None;
+            self.conclude(plan, tensor);
         } else {
             self.resend_overtaken(now);
+        }
+    }
+
+    /// All chunks have their results: the operation has ended, unless its prediction was wrong (R-NUM-11).
+    fn conclude(&mut self, mut plan: Plan, tensor: &mut Tensor<'_>) {
+        if plan
+            .prediction
+            .take()
+            .is_some_and(|prediction| !self.was_right(&plan, prediction))
+        {
+            self.stats.mispredicted += 1;
+            self.next_chunk = plan.base + plan.total();
+            self.plan = Some(plan);
+            for index in plan.repeated() {
+                self.begin(&plan, index);
+            }
+            return;
+        }
+        if self.plan.is_some_and(|plan| plan.prediction.is_some()) {
+            self.stats.predicted += 1;
+            self.write_predicted(&plan, tensor);
+        }
+        if plan.is_remembered {
+            let slots = self.slots.as_ref();
+            let agreed = slots.iter().map(|slot| slot.exponent).take(plan.data as usize);
+            self.predictions.learn(plan.operation, agreed);
+        }
+        self.plan = None;
+    }
+
+    /// Whether every block was scaled so that nothing of it was lost.
+    fn was_right(&self, plan: &Plan, prediction: Prediction) -> bool {
+        (0..plan.data).all(|block| {
+            let agreed = self.slots.as_ref()[plan.exponent_place(block)].exponent;
+            is_covered(agreed, self.predictions.exponent(prediction, block))
+        })
+    }
+
+    /// Writes all blocks of an operation that went by a prediction. Their results are the last of their slots.
+    fn write_predicted(&mut self, plan: &Plan, tensor: &mut Tensor<'_>) {
+        let lanes = self.config.lanes.count();
+        for block in 0..plan.data {
+            let slot = usize::from(self.slot(plan.base + block));
+            if let Some(header) = &self.slots.as_ref()[slot].kept {
+                let kept = &self.kept.as_ref()[slot * lanes..][..lanes];
+                tensor.write(block, &sums(plan, header, kept, true));
+            }
         }
     }
 
@@ -151,6 +220,7 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.kept.is_some_and(|kept| kept.round == header.round) {
             state.answer = true;
+            self.answers = true;
             self.stats.answered += 1;
             self.to_send.push_front(self.slots.as_mut(), slot);
             return;
@@ -236,6 +306,7 @@ where
     pub(super) fn move_to(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.rtt.heard();
+        self.congestion.restart(self.sends);
         // Back to front, so that what was sent first is sent first again.
         let slots = self.slots.as_ref().len() as u64;
         let Some(plan) = self.plan else { return };
@@ -248,5 +319,20 @@ where
                 self.requeue(slot);
             }
         }
+    }
+}
+
+/// What a result says of a block; `mine` if it holds this worker's values.
+fn sums<'r>(plan: &Plan, header: &Header, lanes: &'r [i32], mine: bool) -> Sums<'r> {
+    Sums {
+        kind: plan.operation.kind,
+        scale: plan.scale(header.scale),
+        nonfinite: header.flags.has(Flags::NONFINITE),
+        lanes,
+        count: Count {
+            summed: header.workers,
+            workers: plan.workers,
+            mine,
+        },
     }
 }

@@ -46,6 +46,7 @@ impl Sender<'_> {
             resend: false,
             nonfinite: false,
             header_only: round.is_multiple_of(3),
+            congested: false,
             member: 255,
             slot: self.slot,
             key: self.job.key,
@@ -73,6 +74,7 @@ pub fn forge(contribution: &Contribution, sender: &Sender<'_>) -> (Vec<u8>, Sour
         set: member.set.clone(),
         workers: member.workers,
         next: Some(i16::from(contribution.next)),
+        congested: contribution.values.is_multiple_of(5),
         ..sender.packet()
     };
     finish(
@@ -99,6 +101,7 @@ pub fn forge_down(down: &Down, sender: &Sender<'_>) -> (Vec<u8>, Source) {
     let packet = match down.says {
         Says::Result => ModelPacket {
             result: true,
+            congested: down.values.is_multiple_of(5),
             ..plain
         },
         Says::Want => ModelPacket {
