@@ -323,7 +323,11 @@ fn ranks_and_shards_that_poll_before_they_sleep_sum_alike() {
 #[test]
 fn probe_3_a_rank_looks_which_chunks_get_to_its_aggregator() {
     let host = host(1);
-    let lanes = world(&host, "probing", 2, |config| config, |rank| rank.stats().lanes);
+    let by_udp = |config| Config {
+        shared_memory: false,
+        ..config
+    };
+    let lanes = world(&host, "probing", 2, by_udp, |rank| rank.stats().lanes);
     assert_eq!(lanes, [8192, 8192]);
     let answered = |name| {
         let counters = host.counters();
