@@ -39,7 +39,6 @@ fn read(bytes: &[u8]) -> Result<HostConfig, String> {
         lender: None,
         receive_buffer: None,
         busy_poll: None,
-        busy_poll: None,
         no_shared_memory: false,
     };
     args.host_config().map_err(|error| error.to_string())
