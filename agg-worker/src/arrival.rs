@@ -20,6 +20,8 @@ pub(crate) struct Arrival {
     pub(crate) data_addr: SocketAddr,
     /// Bytes of the largest packet on the way there.
     max_datagram: usize,
+    /// The same, where neither a running job nor the configuration has a chunk size already.
+    proposed_datagram: usize,
     pub(crate) ports: Arc<dyn Ports>,
     /// The same, if they are shared memory.
     pub(crate) rings: Option<Arc<Rings>>,
@@ -52,6 +54,7 @@ pub(crate) fn arrive(
             host,
             data_addr,
             max_datagram: shm_io::LONGEST_PACKET,
+            proposed_datagram: Rings::PROPOSED_PACKET,
             ports: Arc::clone(&rings) as Arc<dyn Ports>,
             rings: Some(rings),
         });
@@ -65,6 +68,7 @@ pub(crate) fn arrive(
         host,
         data_addr,
         max_datagram: way.max_datagram,
+        proposed_datagram: way.max_datagram,
         ports,
         rings: None,
     })
@@ -137,7 +141,11 @@ impl Arrival {
             child: false,
             nonce,
             endpoints: self.ports.addresses().to_vec(),
-            max_datagram: self.max_datagram as u32,
+            max_datagram: if resume.is_some() || config.lanes.is_some() {
+                self.max_datagram as u32
+            } else {
+                self.proposed_datagram as u32
+            },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,
             lanes: config.lanes,
