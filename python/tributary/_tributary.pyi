@@ -26,6 +26,7 @@ class _Stats(TypedDict):
     lanes: int
     window: int
     streams: int
+    shared_memory: bool
 
 class Communicator:
     def __new__(
@@ -48,6 +49,7 @@ class Communicator:
         streams: int | None = None,
         weight: int = 100,
         priority: int = 0,
+        shared_memory: bool = True,
     ) -> Self: ...
     @property
     def world(self) -> str: ...
