@@ -74,7 +74,7 @@ pub(crate) fn arrive(
     })
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, String> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, String> {
     let resolved = address.to_socket_addrs().map_err(|error| {
         format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
     })?;
