@@ -77,8 +77,6 @@ pub(super) struct Congestion {
     /// The quickest way, of the current memory and the one before, and since when.
     quickest: [Nanos; 2],
     remembered_from: Nanos,
-    /// The smoothed delay.
-    delay: Option<Nanos>,
     decreases: u64,
 }
 
@@ -103,7 +101,6 @@ impl Congestion {
             alpha: 1024,
             quickest: [Nanos::MAX; 2],
             remembered_from: 0,
-            delay: None,
             decreases: 0,
         }
     }
@@ -144,9 +141,9 @@ impl Congestion {
         self.decreases
     }
 
-    /// How long the way takes, smoothed, where it has been seen.
-    pub(super) fn delay(&self) -> Option<Nanos> {
-        self.delay
+    /// How long the way takes without a queue, where that has been seen.
+    pub(super) fn quickest(&self) -> Option<Nanos> {
+        Some(self.quickest[0].min(self.quickest[1])).filter(|quickest| *quickest != Nanos::MAX)
     }
 
     /// Whether one chunk more may be in flight than so many. If not, it is remembered that one would have been.
@@ -180,10 +177,6 @@ impl Congestion {
         self.delays += 1;
         self.least_delay = self.least_delay.min(delay);
         self.quickest[0] = self.quickest[0].min(delay);
-        self.delay = Some(
-            self.delay
-                .map_or(delay, |smoothed| smoothed - smoothed / 8 + delay / 8),
-        );
     }
 
     /// A round trip is over: what it has brought is weighed, once.
@@ -223,7 +216,7 @@ impl Congestion {
     /// Swift, section 3.1: by 0.8 of the part of the delay that is too much, by half at most. That of the quickest result: a
     /// queue holds up each of them, a scheduler only some.
     fn after_queueing(&self) -> Option<u32> {
-        let quickest = self.quickest[0].min(self.quickest[1]);
+        let quickest = self.quickest()?;
         let most = quickest.saturating_add(quickest.max(QUEUE));
         if self.delays < SAMPLES || self.least_delay <= most {
             return None;
@@ -453,7 +446,7 @@ mod tests {
         }
         path.congestion.restart(path.sends);
         assert_eq!(path.congestion.window(), INITIAL);
-        assert_eq!(path.congestion.delay(), None);
+        assert_eq!(path.congestion.quickest(), None);
         for _ in 0..8 {
             path.round(NEVER);
         }

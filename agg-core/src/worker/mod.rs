@@ -242,7 +242,7 @@ where
         self.oldest = plan.base;
         self.congestion.rested(now);
         self.pacing
-            .begin(now, self.congestion.window(), self.congestion.delay());
+            .begin(now, self.congestion.window(), self.congestion.quickest());
         if plan.total() > 0 {
             self.plan = Some(plan);
             for index in 0..plan.initial() {

@@ -119,13 +119,14 @@ where
 
     fn resend_at(&self) -> Option<Nanos> {
         let slot = self.in_flight.first()?;
-        let timer = self.rtt.resend_within(self.config.policy.grace());
-        let timer = if self.is_last_flight() {
-            timer.min(self.rtt.probe_after())
-        } else {
-            timer
-        };
-        Some(self.slots.as_ref()[usize::from(slot)].sent_at + timer)
+        let sent_at = self.slots.as_ref()[usize::from(slot)].sent_at;
+        let timer = sent_at + self.rtt.resend_within(self.config.policy.grace());
+        if !self.is_last_flight() {
+            return Some(timer);
+        }
+        // From the last result on: while results come, others may.
+        let silent_from = sent_at.max(self.progress_at);
+        Some(timer.min(silent_from.saturating_add(self.rtt.probe_after())))
     }
 
     /// Whether nothing of the operation is left to be sent, so that nothing can overtake what is in flight (R-RESEND-5).
