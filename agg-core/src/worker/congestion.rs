@@ -32,8 +32,11 @@ const DELAY_FLOOR: u32 = 8;
 /// is our own.
 const MEMORY: Nanos = 10_000_000_000;
 
-/// Loss is weighed over so many results at least: of fewer, two lost by chance look like congestion.
+/// Loss is weighed over so many results at least: of fewer, two lost by chance look like congestion ...
 const WEIGHED: u32 = 64;
+
+/// ... or when so many were lost (as BBRv2 has it), which of a few results none can be by chance.
+const MANY: u32 = 8;
 
 /// One in so many results that had to be repaired is congestion: 5 %. Random loss of 1 % each way makes 2 % of them.
 const LOSSY: u32 = 20;
@@ -193,8 +196,7 @@ impl Congestion {
             self.window = smaller.max(self.largest.min(SMALLEST * ONE)).min(before);
             self.decreases += u64::from(self.window < before);
         } else if self.was_full && !self.slow_start {
-            // The same part of the job's window for each of its ranks; and not less than TCP.
-            self.grow((self.largest / 64).max(ONE));
+            self.grow(ONE);
         }
         self.was_full = false;
         (self.results, self.marked) = (0, 0);
@@ -232,7 +234,7 @@ impl Congestion {
 
     /// By the part that is lost, by 0.7 at least (CUBIC, RFC 9438, section 4.6) and half at most.
     fn after_loss(&mut self) -> Option<u32> {
-        if self.weighed < WEIGHED {
+        if self.weighed < WEIGHED && self.lost < MANY {
             return None;
         }
         let (lost, of) = (self.lost, self.weighed);

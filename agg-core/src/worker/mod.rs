@@ -299,6 +299,7 @@ where
         state.outstanding = true;
         state.sends = 0;
         state.present = None;
+        state.lost = false;
         self.to_send.push_back(self.slots.as_mut(), slot);
     }
 

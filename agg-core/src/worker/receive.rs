@@ -113,7 +113,7 @@ where
         let answered = Answered {
             order: once.then_some(state.order),
             delay: (once && came_last).then_some(waited),
-            lost: state.sends > 1 && (header.flags.has(Flags::RESEND) || came_last && !quorum),
+            lost: state.sends > 1 && (state.lost || header.flags.has(Flags::RESEND) || came_last && !quorum),
             marked: header.flags.has(Flags::CONGESTED),
         };
         self.congestion.answered(answered, self.sends);
@@ -196,6 +196,7 @@ where
             && overdue
             && self.in_flight.contains(self.slots.as_ref(), slot)
         {
+            self.slots.as_mut()[usize::from(slot)].lost = true;
             self.stats.resent_wanted += 1;
             self.requeue(slot);
         }

@@ -34,6 +34,7 @@ where
             self.stats.sent += 1;
         }
         state.sends += 1;
+        state.passed_over = false;
         state.sent_at = now;
         state.order = order;
         self.in_flight.push_back(self.slots.as_mut(), slot);

@@ -70,6 +70,17 @@ where
             if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
                 break;
             }
+            let held = state
+                .present
+                .is_some_and(|present| present.contains(self.config.member));
+            if held && !state.passed_over {
+                // Somebody else's is missing, and who that is has been told. Next time it may be the result that is.
+                let state = &mut self.slots.as_mut()[usize::from(slot)];
+                state.passed_over = true;
+                state.sent_at = now;
+                self.in_flight.push_back(self.slots.as_mut(), slot);
+                continue;
+            }
             self.stats.resent_overtaken += 1;
             self.requeue(slot);
         }

@@ -36,6 +36,10 @@ pub struct SlotState {
     pub(super) order: u64,
     /// The members that were in when the aggregator last said so.
     pub(super) present: Option<MemberSet>,
+    /// The aggregator has said that this member's contribution did not come, though it had the time.
+    pub(super) lost: bool,
+    /// Others have overtaken it since its last send, and it was not sent again since the aggregator had said to hold it.
+    pub(super) passed_over: bool,
     /// A Want is to be answered with the kept result.
     pub(super) answer: bool,
     /// The agreed exponent of the chunk that depends on the one at this index of the operation (R-NUM-3).
@@ -54,6 +58,8 @@ impl Default for SlotState {
             sent_at: 0,
             order: 0,
             present: None,
+            lost: false,
+            passed_over: false,
             answer: false,
             exponent: Exponent::NONE,
             links: [UNLINKED; 2],
