@@ -400,7 +400,7 @@ mod tests {
             path.congestion.rested(pause * (MEMORY + 1));
             path.round(NEVER);
         }
-        for _ in 0..100 {
+        for _ in 0..300 {
             path.round(NEVER);
         }
         assert_eq!(path.congestion.window(), 256);
