@@ -36,7 +36,7 @@ const MEMORY: Nanos = 10_000_000_000;
 const WEIGHED: u32 = 64;
 
 /// ... or when so many were lost (as BBRv2 has it), which of a few results none can be by chance.
-const MANY: u32 = 8;
+pub(super) const MANY: u32 = 8;
 
 /// One in so many results that had to be repaired is congestion: 5 %. Random loss of 1 % each way makes 2 % of them.
 const LOSSY: u32 = 20;
@@ -44,7 +44,7 @@ const LOSSY: u32 = 20;
 /// What a result tells of its chunk's way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answered {
-    /// The order of the chunk's send among all, where it was sent once only (Karn's rule).
+    /// The order of the send that was answered among all, where that is known.
     pub(super) order: Option<u64>,
     /// How long the way took, where nobody else was waited for.
     pub(super) delay: Option<Nanos>,
@@ -174,6 +174,15 @@ impl Congestion {
             self.end_round();
             self.round_ends = sends;
         }
+    }
+
+    /// Chunks that were sent again and again have brought neither results nor word of them: the network takes nearly all. RFC
+    /// 5681, section 3.1, but for a window that may never have been too large: it grows as at first.
+    pub(super) fn silenced(&mut self) {
+        let smallest = self.largest.min(SMALLEST * ONE);
+        self.decreases += u64::from(self.window > smallest);
+        self.window = smallest;
+        self.slow_start = true;
     }
 
     fn measured(&mut self, delay: Nanos) {

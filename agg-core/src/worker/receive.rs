@@ -99,21 +99,28 @@ where
         state.finished = state.chunk + 1;
         state.outstanding = false;
         state.answer = false;
-        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
-        // round trip nor what has been overtaken.
-        let waited = now.saturating_sub(state.sent_at);
-        let once = state.sends == 1;
-        if once {
-            self.rtt.measured(waited);
-            self.answered_order = self.answered_order.max(state.order);
-        }
         // R-CC-4, R-CC-5: whose contribution came last has waited for nobody else. Where it had to send that again, it was
         // lost; what came as a replay was lost on its way down. Under a quorum resends are the clock.
         let came_last = header.member == self.config.member;
+        let again = state.sends > 1;
+        let surely_lost = again && (state.lost || header.flags.has(Flags::RESEND));
+        let lost = surely_lost || again && came_last && !quorum;
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule), so that it does not tell what
+        // has been overtaken. How long it took since its first send counts all the same, unless that is known to have been
+        // lost: else all would be sent again for ever where the timer is too short for a wait that has become longer.
+        let waited = now.saturating_sub(state.sent_at);
+        let once = state.sends == 1;
+        if once {
+            self.answered_order = self.answered_order.max(state.order);
+        }
+        if state.sends > 0 && !surely_lost {
+            self.rtt.measured(now.saturating_sub(state.first_sent_at));
+        }
         let answered = Answered {
-            order: once.then_some(state.order),
+            // Of a chunk that was sent again the result is of its last send where that had the time.
+            order: (once || waited >= self.rtt.smoothed()).then_some(state.order),
             delay: (once && came_last).then_some(waited),
-            lost: state.sends > 1 && (state.lost || header.flags.has(Flags::RESEND) || came_last && !quorum),
+            lost,
             marked: header.flags.has(Flags::CONGESTED),
         };
         self.congestion.answered(answered, self.sends);

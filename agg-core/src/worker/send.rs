@@ -32,6 +32,7 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.sends == 0 {
             self.stats.sent += 1;
+            state.first_sent_at = now;
         }
         state.sends += 1;
         state.passed_over = false;

@@ -1,6 +1,6 @@
 //! What time does: chunks are sent again, and operations fail at their deadline (R-RESEND).
 
-use super::{Failure, SlotState, Worker};
+use super::{Failure, SlotState, Worker, congestion};
 use crate::{MemberSet, Nanos};
 
 impl<S, V> Worker<S, V>
@@ -34,6 +34,7 @@ where
             let mut asks = self.asks();
             // Each is looked at once: were those that are passed over turned round and round, some could stay last for ever.
             let last = self.in_flight.last();
+            let mut unanswered = 0;
             for _ in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
                 let state = &mut self.slots.as_mut()[usize::from(slot)];
@@ -45,12 +46,16 @@ where
                     self.in_flight.push_back(self.slots.as_mut(), slot);
                 } else {
                     asks -= u16::from(held);
+                    unanswered += u32::from(!held && state.sends > 1);
                     self.stats.resent_timeout += 1;
                     self.requeue(slot);
                 }
                 if last == Some(slot) {
                     break;
                 }
+            }
+            if unanswered >= congestion::MANY {
+                self.congestion.silenced();
             }
         }
     }

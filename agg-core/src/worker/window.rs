@@ -31,6 +31,9 @@ pub struct SlotState {
     pub(super) outstanding: bool,
     /// How often the chunk was sent.
     pub(super) sends: u32,
+    /// When it was sent first.
+    pub(super) first_sent_at: Nanos,
+    /// When it was last sent, or passed over when its turn to be sent again had come.
     pub(super) sent_at: Nanos,
     /// The position of its last send among all sends.
     pub(super) order: u64,
@@ -55,6 +58,7 @@ impl Default for SlotState {
             chunk: 0,
             outstanding: false,
             sends: 0,
+            first_sent_at: 0,
             sent_at: 0,
             order: 0,
             present: None,
