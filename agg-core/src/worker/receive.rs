@@ -186,23 +186,28 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.kept.is_some_and(|kept| kept.round == header.round) {
             state.answer = true;
-            self.answers = true;
+            self.urgent = true;
             self.stats.answered += 1;
             self.to_send.push_front(self.slots.as_mut(), slot);
             return;
         }
-        let (chunk, outstanding) = (state.chunk, state.outstanding && state.sends > 0);
+        let (chunk, outstanding) = (state.chunk, state.outstanding);
         if !outstanding || self.round(chunk) != header.round {
             return;
         }
+        let misses = !header.set.contains(self.config.member);
+        if misses && self.to_send.contains(self.slots.as_ref(), slot) && self.is_stuck(now) {
+            self.slots.as_mut()[usize::from(slot)].urgent = true;
+            self.urgent = true;
+        }
         let state = &mut self.slots.as_mut()[usize::from(slot)];
+        if state.sends == 0 {
+            return;
+        }
         state.present = Some(header.set);
         // Our contribution may be on its way still.
         let overdue = now.saturating_sub(state.sent_at) >= self.rtt.overdue();
-        if !header.set.contains(self.config.member)
-            && overdue
-            && self.in_flight.contains(self.slots.as_ref(), slot)
-        {
+        if misses && overdue && self.in_flight.contains(self.slots.as_ref(), slot) {
             self.slots.as_mut()[usize::from(slot)].lost = true;
             self.stats.resent_wanted += 1;
             self.requeue(slot);

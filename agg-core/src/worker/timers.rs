@@ -145,6 +145,11 @@ where
         Some(timer.min(silent_from.saturating_add(self.rtt.probe_after())))
     }
 
+    /// Whether no result has come for as long as the timer is.
+    pub(super) fn is_stuck(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.progress_at) >= self.rtt.resend_after()
+    }
+
     /// Whether nothing of the operation is left to be sent, so that nothing can overtake what is in flight (R-RESEND-5).
     fn is_last_flight(&self) -> bool {
         self.to_send.first().is_none() && !self.is_stalled()

@@ -43,6 +43,8 @@ pub struct SlotState {
     pub(super) lost: bool,
     /// Others have overtaken it since its last send, and it was not sent again since the aggregator had said to hold it.
     pub(super) passed_over: bool,
+    /// Nothing goes on without it: it is sent whatever the congestion window.
+    pub(super) urgent: bool,
     /// A Want is to be answered with the kept result.
     pub(super) answer: bool,
     /// The agreed exponent of the chunk that depends on the one at this index of the operation (R-NUM-3).
@@ -64,6 +66,7 @@ impl Default for SlotState {
             present: None,
             lost: false,
             passed_over: false,
+            urgent: false,
             answer: false,
             exponent: Exponent::NONE,
             links: [UNLINKED; 2],
