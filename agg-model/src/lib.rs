@@ -21,6 +21,7 @@ pub mod leaf;
 pub mod packet;
 pub mod pool;
 pub mod predictions;
+pub mod probe;
 pub mod quorum;
 pub mod round;
 pub mod spill;

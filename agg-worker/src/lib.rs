@@ -40,6 +40,7 @@ mod names;
 mod options;
 mod pending;
 mod place;
+mod probe;
 mod run;
 mod service;
 mod shared;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agg_core::wire::packet_len;
+use agg_core::wire::{Ecn, packet_len};
 use agg_core::{Endpoint, Lanes, Verdict};
 use agg_host::{Names, ShardAggregator};
 use udp_io::{Port, QueuedPort, RecvBatch, SendBatch};
@@ -29,6 +29,8 @@ pub(crate) const MAX_PACKET: usize = packet_len(Lanes::L8192.count());
 pub(crate) struct Shard {
     pub(crate) port: QueuedPort,
     clock: Instant,
+    /// How long it looks for packets before it sleeps.
+    busy_poll: Duration,
     /// Who lends the shard's deeper memory, if it is not here.
     lender: Option<Borrowed>,
     state: Mutex<State>,
@@ -89,9 +91,15 @@ pub(crate) struct Route {
 }
 
 impl Shard {
-    pub(crate) fn new(port: QueuedPort, aggregator: ShardAggregator, lender: Option<Borrowed>) -> Self {
+    pub(crate) fn new(
+        port: QueuedPort,
+        aggregator: ShardAggregator,
+        lender: Option<Borrowed>,
+        busy_poll: Duration,
+    ) -> Self {
         Self {
             port,
+            busy_poll,
             lender,
             clock: Instant::now(),
             state: Mutex::new(State {
@@ -173,14 +181,21 @@ impl Shard {
         let mut sending = SendBatch::new(MAX_PACKET, TRAINS);
         let mut out = vec![0; MAX_PACKET];
         let mut changes = 0;
+        let mut last_came = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             let Some(visit) = turns.next() else {
-                let patience = if turns.unfinished() {
+                let looks = !self.busy_poll.is_zero() && last_came.elapsed() < self.busy_poll;
+                let patience = if turns.unfinished() || looks {
                     Duration::ZERO
                 } else {
                     STOP_INTERVAL
                 };
-                turns.begin(self.port.wait(patience)?);
+                let ready = self.port.wait(patience)?;
+                if looks && ready.is_empty() {
+                    // Who shares this core goes first.
+                    std::thread::yield_now();
+                }
+                turns.begin(ready);
                 continue;
             };
             // Whichever socket sends, the source is the same.
@@ -191,6 +206,9 @@ impl Shard {
             }
             if received.buffers() == 0 {
                 continue;
+            }
+            if !self.busy_poll.is_zero() {
+                last_came = Instant::now();
             }
             // Also for what is empty or too long, and makes no packet.
             let mut work = Work::of(packets.max(received.buffers()), received.bytes());
@@ -207,8 +225,10 @@ impl Shard {
                 work += deliver(port, &mut sending, verdict, source, routes, out)?;
                 Ok::<(), io::Error>(())
             };
-            for (source, packet) in received.packets() {
-                let verdict = agg_host::handle(aggregator, packet, &Endpoint::from(source), now, &mut out);
+            for arrival in received.arrivals() {
+                let (source, ecn) = (arrival.source, Ecn::marked(arrival.congested));
+                let from = Endpoint::from(source);
+                let verdict = agg_host::handle(aggregator, arrival.bytes, ecn, &from, now, &mut out);
                 send(verdict, Some(source), routes, &out)?;
             }
             store::serve(

@@ -4,9 +4,11 @@
 //! more, and calls [`Worker::handle_timeout`] when [`Worker::next_timeout`] has come. Its memory is the window:
 //! a [`SlotState`] and one chunk's lanes a slot, provided by the host; tensors stay the caller's, in place.
 
+mod congestion;
 mod failure;
 mod membership;
 mod naming;
+mod pacing;
 mod plan;
 mod predictions;
 mod protocol_state;
@@ -24,12 +26,15 @@ pub use protocol_state::ProtocolState;
 pub use tensor::{Count, Tensor};
 pub use window::SlotState;
 
+use congestion::Congestion;
+use pacing::Pacing;
 use plan::Plan;
 use predictions::Predictions;
 use reordering::Reordering;
 use rtt::Rtt;
 use window::List;
 
+use crate::wire::packet_len;
 use crate::{Epoch, Exponent, Lanes, Nanos, Operation, Policy, Round};
 
 /// What a worker is told when it joins a job.
@@ -89,6 +94,10 @@ pub struct WorkerStats {
     pub mispredicted: u64,
     /// Results sent to the aggregator since it asked.
     pub answered: u64,
+    /// Results that the network has marked, or a contribution in them (R-ECN).
+    pub marked: u64,
+    /// How often the congestion window was made smaller.
+    pub decreases: u64,
     /// Packets that had nothing new: results again, or of another epoch.
     pub stale: u64,
     /// Packets that are not of this job, or damaged.
@@ -136,6 +145,12 @@ pub struct Worker<S, V> {
     /// The latest send that was answered.
     answered_order: u64,
     reordering: Reordering,
+    congestion: Congestion,
+    pacing: Pacing,
+    /// No chunk before this one waits for its result.
+    oldest: u64,
+    /// A slot's kept result may wait to be sent.
+    answers: bool,
     /// When an operation started or a result last came.
     progress_at: Nanos,
     heard_at: Nanos,
@@ -173,7 +188,6 @@ where
             epoch: config.epoch,
             next_chunk: config.first_chunk,
             begun_at: config.first_chunk,
-            config,
             slots,
             kept,
             to_send: List::to_send(),
@@ -186,6 +200,10 @@ where
             sends: 0,
             answered_order: 0,
             reordering: Reordering::new(window),
+            congestion: Congestion::new(config.window),
+            pacing: Pacing::new(packet_len(config.lanes.count())),
+            oldest: config.first_chunk,
+            answers: false,
             progress_at: 0,
             heard_at: 0,
             reform: false,
@@ -196,6 +214,7 @@ where
             abandoned: false,
             failure: None,
             stats: WorkerStats::default(),
+            config,
         })
     }
 
@@ -233,6 +252,10 @@ where
         self.progress_at = now;
         self.heard_at = now;
         self.done = 0;
+        self.oldest = plan.base;
+        self.congestion.rested(now);
+        self.pacing
+            .begin(now, self.congestion.window(), self.congestion.delay());
         if plan.total() > 0 {
             self.plan = Some(plan);
             for index in 0..plan.initial() {
@@ -268,6 +291,11 @@ where
     /// The smoothed round trip in nanoseconds; 0 before the first.
     pub fn rtt(&self) -> Nanos {
         self.rtt.smoothed()
+    }
+
+    /// How many chunks may be in flight now (R-CC).
+    pub fn congestion_window(&self) -> u16 {
+        self.congestion.window() as u16
     }
 
     /// The epoch that this worker contributes to.

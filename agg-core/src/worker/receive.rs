@@ -1,10 +1,11 @@
 //! What a packet from the aggregator does: results, Wants, refusals.
 
+use super::congestion::Answered;
 use super::plan::Plan;
 use super::predictions::{Prediction, is_covered};
 use super::tensor::Sums;
 use super::{Count, Failure, SlotState, Tensor, Worker};
-use crate::wire::{Flags, Header, Kind, Refusal};
+use crate::wire::{Ecn, Flags, Header, Kind, NO_MEMBER, Refusal};
 use crate::{Abort, AbortCause, Epoch, Nanos, Operation};
 
 impl<S, V> Worker<S, V>
@@ -12,13 +13,20 @@ where
     S: AsRef<[SlotState]> + AsMut<[SlotState]>,
     V: AsRef<[i32]> + AsMut<[i32]>,
 {
-    /// Takes in one packet from the aggregator. Any bytes at all may come.
+    /// Takes in one packet from the aggregator, of whose way nothing is known: [`Self::handle_ecn`] without a mark.
     #[inline(always)]
     pub fn handle(&mut self, now: Nanos, packet: &[u8], tensor: &mut Tensor<'_>) {
+        self.handle_ecn(now, packet, Ecn::Clear, tensor);
+    }
+
+    /// Takes in one packet from the aggregator, and whether the network has marked it (R-ECN-3). Any bytes at all may come.
+    #[inline(always)]
+    pub fn handle_ecn(&mut self, now: Nanos, packet: &[u8], ecn: Ecn, tensor: &mut Tensor<'_>) {
         let Ok((header, rest)) = Header::split(packet) else {
             self.stats.invalid += 1;
             return;
         };
+        let header = header.arrived(ecn);
         let in_window = header.slot < self.config.window;
         if header.key != self.config.key || header.flags.has(Flags::UP) || !in_window {
             self.stats.invalid += 1;
@@ -75,16 +83,36 @@ where
             slots[plan.exponent_place(index)].exponent = header.next;
         }
         let state = &mut slots[usize::from(header.slot)];
-        state.kept = Some(*header);
+        // Without what says something of its way here only.
+        let lasting = Flags::RESULT.with(Flags::HEADER_ONLY).with(Flags::NONFINITE);
+        state.kept = Some(Header {
+            flags: header.flags.and(lasting),
+            member: NO_MEMBER,
+            ..*header
+        });
         state.finished = state.chunk + 1;
         state.outstanding = false;
         state.answer = false;
         // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
         // round trip nor what has been overtaken.
-        if state.sends == 1 {
-            self.rtt.measured(now.saturating_sub(state.sent_at));
+        let waited = now.saturating_sub(state.sent_at);
+        let once = state.sends == 1;
+        if once {
+            self.rtt.measured(waited);
             self.answered_order = self.answered_order.max(state.order);
         }
+        // R-CC-4, R-CC-5: whose contribution came last has waited for nobody else. Where it had to send that again, it was
+        // lost; what came as a replay was lost on its way down. Under a quorum resends are the clock.
+        let came_last = header.member == self.config.member;
+        let answered = Answered {
+            order: once.then_some(state.order),
+            delay: (once && came_last).then_some(waited),
+            lost: state.sends > 1 && (header.flags.has(Flags::RESEND) || came_last && !quorum),
+            marked: header.flags.has(Flags::CONGESTED),
+        };
+        self.congestion.answered(answered, self.sends);
+        self.stats.marked += u64::from(answered.marked);
+        self.stats.decreases = self.congestion.decreases();
         self.to_send.remove(slots, header.slot);
         self.in_flight.remove(slots, header.slot);
         self.rtt.heard();
@@ -192,6 +220,7 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.kept.is_some_and(|kept| kept.round == header.round) {
             state.answer = true;
+            self.answers = true;
             self.stats.answered += 1;
             self.to_send.push_front(self.slots.as_mut(), slot);
             return;
@@ -277,6 +306,7 @@ where
     pub(super) fn move_to(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.rtt.heard();
+        self.congestion.restart(self.sends);
         // Back to front, so that what was sent first is sent first again.
         let slots = self.slots.as_ref().len() as u64;
         let Some(plan) = self.plan else { return };

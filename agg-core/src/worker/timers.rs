@@ -8,13 +8,14 @@ where
     S: AsRef<[SlotState]> + AsMut<[SlotState]>,
     V: AsRef<[i32]> + AsMut<[i32]>,
 {
-    /// When [`Self::handle_timeout`] is to be called; `None` while no operation is under way.
+    /// When [`Self::handle_timeout`] is to be called, and then [`Self::transmit`]; `None` while no operation is under way.
     pub fn next_timeout(&self) -> Option<Nanos> {
         if !self.is_busy() {
             return None;
         }
         let deadline = self.progress_at.saturating_add(self.config.timeout);
-        Some(self.resend_at().map_or(deadline, |resend| resend.min(deadline)))
+        let due = [self.resend_at(), self.pacing.due()];
+        Some(due.into_iter().flatten().fold(deadline, Nanos::min))
     }
 
     /// Acts on what is due: sends the oldest chunks again, or fails the operation.
@@ -22,6 +23,7 @@ where
         if !self.is_busy() {
             return;
         }
+        self.pacing.woken(now);
         if now >= self.progress_at.saturating_add(self.config.timeout) {
             self.fail_overdue();
             return;
@@ -60,9 +62,11 @@ where
 
     /// R-RESEND-2: results of later sends have come, at least a round trip after this one went out.
     pub(super) fn resend_overtaken(&mut self, now: Nanos) {
+        // With fewer in flight no more can overtake.
+        let overtakers = self.reordering.window().min(u64::from(self.congestion.window()));
         while let Some(slot) = self.in_flight.first() {
             let state = &self.slots.as_ref()[usize::from(slot)];
-            let overtaken = state.order + self.reordering.window() < self.answered_order;
+            let overtaken = state.order + overtakers < self.answered_order;
             if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
                 break;
             }
@@ -115,10 +119,18 @@ where
 
     fn resend_at(&self) -> Option<Nanos> {
         let slot = self.in_flight.first()?;
-        Some(
-            self.slots.as_ref()[usize::from(slot)].sent_at
-                + self.rtt.resend_within(self.config.policy.grace()),
-        )
+        let timer = self.rtt.resend_within(self.config.policy.grace());
+        let timer = if self.is_last_flight() {
+            timer.min(self.rtt.probe_after())
+        } else {
+            timer
+        };
+        Some(self.slots.as_ref()[usize::from(slot)].sent_at + timer)
+    }
+
+    /// Whether nothing of the operation is left to be sent, so that nothing can overtake what is in flight (R-RESEND-5).
+    fn is_last_flight(&self) -> bool {
+        self.to_send.first().is_none() && !self.is_stalled()
     }
 
     /// Queues a chunk in flight to be sent again, before anything new.
@@ -133,6 +145,7 @@ mod tests {
     use super::*;
     use crate::wire::{Flags, Header, Kind, NO_MEMBER};
     use crate::worker::WorkerConfig;
+    use crate::worker::congestion::Congestion;
     use crate::{Epoch, Exponent, Lanes, OpKind, Operation, Policy, Tensor};
     extern crate std;
     use std::vec::Vec;
@@ -156,6 +169,7 @@ mod tests {
         };
         let slots = vec![SlotState::default(); usize::from(window)];
         let mut worker = Worker::new(config, slots, vec![0; 16 * usize::from(window)]).unwrap();
+        worker.congestion = Congestion::opened(window);
         worker.start(operation(values), values.len() as u64, 0).unwrap();
         assert_eq!(sent(&mut worker, 0, values).len(), usize::from(chunks));
         worker

@@ -83,6 +83,7 @@ pub(super) struct List {
     which: usize,
     first: u16,
     last: u16,
+    len: u16,
 }
 
 impl List {
@@ -92,6 +93,7 @@ impl List {
             which: 0,
             first: END,
             last: END,
+            len: 0,
         }
     }
 
@@ -101,6 +103,7 @@ impl List {
             which: 1,
             first: END,
             last: END,
+            len: 0,
         }
     }
 
@@ -110,6 +113,20 @@ impl List {
 
     pub(super) fn last(&self) -> Option<u16> {
         (self.last != END).then_some(self.last)
+    }
+
+    /// How many slots are in it.
+    pub(super) fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Its slots, in order.
+    pub(super) fn iter(&self, slots: &[SlotState]) -> impl Iterator<Item = u16> {
+        let next = |slot: &u16| {
+            let next = slots[usize::from(*slot)].links[self.which].next;
+            (next != END).then_some(next)
+        };
+        core::iter::successors(self.first(), next)
     }
 
     pub(super) fn contains(&self, slots: &[SlotState], slot: u16) -> bool {
@@ -128,6 +145,7 @@ impl List {
             last => slots[usize::from(last)].links[self.which].next = slot,
         }
         self.last = slot;
+        self.len += 1;
     }
 
     pub(super) fn push_front(&mut self, slots: &mut [SlotState], slot: u16) {
@@ -142,6 +160,7 @@ impl List {
             first => slots[usize::from(first)].links[self.which].previous = slot,
         }
         self.first = slot;
+        self.len += 1;
     }
 
     /// Takes `slot` out; nothing happens where it is not in.
@@ -163,6 +182,7 @@ impl List {
             next => slots[usize::from(next)].links[self.which].previous = previous,
         }
         slots[usize::from(slot)].links[self.which] = UNLINKED;
+        self.len -= 1;
     }
 }
 
@@ -173,12 +193,8 @@ mod tests {
     use std::vec::Vec;
 
     fn order(list: &List, slots: &[SlotState]) -> Vec<u16> {
-        let mut found = Vec::new();
-        let mut at = list.first;
-        while at != END {
-            found.push(at);
-            at = slots[usize::from(at)].links[list.which].next;
-        }
+        let found: Vec<_> = list.iter(slots).collect();
+        assert_eq!(found.len(), usize::from(list.len()));
         found
     }
 

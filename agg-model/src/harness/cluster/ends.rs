@@ -7,7 +7,7 @@ use agg_core::Failure;
 use super::Cluster;
 use crate::ModelPredictions;
 use crate::harness::Values;
-use crate::packet::ModelPacket;
+use crate::packet::{FROM_AGGREGATOR, ModelPacket};
 
 /// What came of an operation at one worker.
 #[derive(Clone, Debug)]
@@ -53,9 +53,11 @@ impl Cluster {
     }
 
     /// Whoever takes a chunk's result takes the same one. On what level of the tree, in what epoch and under what set of that
-    /// level does not matter.
+    /// level does not matter, nor what it says of its way there (R-SLOT-1, R-SLOT-7, R-ECN-2).
     pub(super) fn note_result(&mut self, mut result: ModelPacket) {
         result.epoch = 0;
+        result.member = FROM_AGGREGATOR;
+        (result.resend, result.congested) = (false, false);
         if self.site.quorum.is_none() {
             result.set = BTreeSet::new();
         }

@@ -323,6 +323,7 @@ impl Watch {
             resend: false,
             nonfinite: false,
             header_only,
+            congested: false,
             member: self.place.member,
             slot: (chunk % self.window()) as u16,
             key: self.job.key,
