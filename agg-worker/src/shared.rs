@@ -227,6 +227,8 @@ impl Shared {
             stats.congestion_decreases += worker.decreases;
             stats.results += worker.results;
             stats.late += worker.late;
+            stats.predicted += worker.predicted;
+            stats.mispredicted += worker.mispredicted;
             stats.stalled += stream.stalled() / self.streams.len() as u32; // at most 64
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());

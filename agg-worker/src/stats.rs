@@ -33,6 +33,10 @@ pub struct Stats {
     pub results: u64,
     /// Of those: sums that do not hold this rank's values, since it was late.
     pub late: u64,
+    /// Small operations that took one round trip, by exponents like those of the last (R-NUM-11).
+    pub predicted: u64,
+    /// Small operations that were to, but for exponents that proved others.
+    pub mispredicted: u64,
     /// Times that the job moved to another aggregator, or came together again.
     pub moves: u64,
     /// Packets lost by injected faults.
