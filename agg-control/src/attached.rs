@@ -4,6 +4,7 @@
 //! can pass for one of theirs. The rest of the address is the name that the host gave, a random number: who does not know
 //! it cannot register it.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The upper half of an address.
@@ -27,6 +28,19 @@ pub fn attached_name(address: &SocketAddr) -> Option<u64> {
     ((bits >> 64) as u64 == PREFIX).then_some(bits as u64)
 }
 
+/// A member's address as people read it: the name of one that is attached is its own business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct At(pub SocketAddr);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match attached_name(&self.0) {
+            Some(_) => f.write_str("shared memory"),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,6 +51,7 @@ mod tests {
             assert_eq!(attached_name(&attached_address(name)), Some(name));
         }
         assert_eq!(attached_address(0x1234).to_string(), "[100::1234]:1");
+        assert_eq!(At(attached_address(0x1234)).to_string(), "shared memory");
         for address in [
             "10.0.0.1:1",
             "[100:0:0:1::1]:1",
@@ -44,6 +59,10 @@ mod tests {
             "[::ffff:100.0.0.0]:1",
         ] {
             assert_eq!(attached_name(&address.parse().unwrap()), None, "{address}");
+            assert_eq!(
+                At(address.parse().unwrap()).to_string().parse(),
+                address.parse::<SocketAddr>()
+            );
         }
     }
 }

@@ -41,7 +41,7 @@ mod proto {
     tonic::include_proto!("tributary.control.v1");
 }
 
-pub use attached::{attached_address, attached_name};
+pub use attached::{At, attached_address, attached_name};
 pub use client::{ControlClient, ControlError, fresh_nonce};
 pub use config::{ClientIdentity, ClientTls, ConfigError, ControlConfig, ParentConfig, TlsConfig};
 pub use messages::{

@@ -21,6 +21,8 @@ pub(crate) struct Arrival {
     pub(crate) data_addr: SocketAddr,
     /// Bytes of the largest packet that gets there and back.
     max_datagram: usize,
+    /// The same, where neither a running job nor the configuration has a chunk size already.
+    proposed_datagram: usize,
     pub(crate) ports: Arc<dyn Ports>,
     /// The same, if they are shared memory.
     pub(crate) rings: Option<Arc<Rings>>,
@@ -55,6 +57,7 @@ pub(crate) fn arrive(
             host,
             data_addr,
             max_datagram: shm_io::LONGEST_PACKET,
+            proposed_datagram: Rings::PROPOSED_PACKET,
             ports: Arc::clone(&rings) as Arc<dyn Ports>,
             rings: Some(rings),
         });
@@ -69,12 +72,13 @@ pub(crate) fn arrive(
         host,
         data_addr,
         max_datagram,
+        proposed_datagram: max_datagram,
         ports,
         rings: None,
     })
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, String> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, String> {
     let resolved = address.to_socket_addrs().map_err(|error| {
         format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
     })?;
@@ -141,7 +145,11 @@ impl Arrival {
             child: false,
             nonce,
             endpoints: self.ports.addresses().to_vec(),
-            max_datagram: self.max_datagram as u32,
+            max_datagram: if resume.is_some() || config.lanes.is_some() {
+                self.max_datagram as u32
+            } else {
+                self.proposed_datagram as u32
+            },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,
             lanes: config.lanes,

@@ -34,7 +34,10 @@ mod failover;
 mod feedback;
 mod join;
 mod keeper;
+#[cfg(feature = "embedded")]
+mod leaf;
 mod leave;
+mod local;
 mod moves;
 mod names;
 mod options;
@@ -59,6 +62,7 @@ pub use config::Config;
 pub use element::{Buffer, Element};
 pub use error::Error;
 pub use feedback::{Contribution, Feedback};
+pub use local::LocalGroup;
 pub use options::ReduceOptions;
 pub use pending::Pending;
 pub use stats::Stats;

@@ -104,18 +104,20 @@ impl Call {
         self.other.ring() + ring_size(self.greeting.ring)
     }
 
-    /// Makes the line, and names it to the caller.
+    /// Makes the line, has `take` put it to use, and names it to the caller: who can then send.
     ///
     /// # Errors
-    /// There is no memory, or the caller is gone.
-    pub fn answer(self, name: u64) -> io::Result<Line> {
+    /// There is no memory, or the caller is gone; or `take`'s own.
+    pub fn answer<T>(self, name: u64, take: impl FnOnce(Line) -> io::Result<T>) -> io::Result<T> {
         let (own, file) = Own::new(ring_size(self.greeting.ring))?;
+        let socket = self.socket.try_clone()?;
+        let taken = take(Line::new(own, self.other, self.socket, name))?;
         let answer = Greeting {
             number: name,
             ring: 0,
         };
-        answer.send(self.socket.as_fd(), file.as_fd())?;
-        Ok(Line::new(own, self.other, self.socket, name))
+        answer.send(socket.as_fd(), file.as_fd())?;
+        Ok(taken)
     }
 }
 

@@ -44,7 +44,7 @@ impl Call {
     }
 
     /// Linux only.
-    pub fn answer(self, _: u64) -> io::Result<Line> {
+    pub fn answer<T>(self, _: u64, _: impl FnOnce(Line) -> io::Result<T>) -> io::Result<T> {
         match self.0 {}
     }
 }

@@ -21,7 +21,7 @@
 //! let caller = std::thread::spawn(|| shm_io::connect("shm-io-example", 7, 1 << 16, Duration::from_secs(5)));
 //! let call = door.accept(Duration::from_secs(5))?.expect("somebody called");
 //! assert_eq!(call.number(), 7);
-//! let (mut here, _) = call.answer(1)?.split();
+//! let (mut here, _) = call.answer(1, Ok)?.split();
 //! let (_, mut there) = caller.join().expect("a thread")?.split();
 //! assert!(here.push(b"a packet"));
 //! here.publish();

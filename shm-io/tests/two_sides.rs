@@ -20,7 +20,7 @@ fn line(name: &str, ring: usize) -> (Ends, Ends) {
         let caller = scope.spawn(|| connect(&name, 3, ring, LONG).expect("a line"));
         let call = door.accept(LONG).expect("a caller").expect("in time");
         assert_eq!(call.number(), 3);
-        let here = call.answer(9).expect("a line");
+        let here = call.answer(9, Ok).expect("a line");
         let there = caller.join().expect("a thread");
         assert_eq!((here.name(), there.name()), (9, 9));
         (here.split(), there.split())
@@ -259,7 +259,7 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
     let name = format!("shm-io-test-{}-killed", std::process::id());
     if let Ok(name) = std::env::var("SHM_IO_CHILD") {
         let door = Door::open(&name).unwrap();
-        let _line = door.accept(LONG).unwrap().unwrap().answer(1).unwrap();
+        let _line = door.accept(LONG).unwrap().unwrap().answer(1, Ok).unwrap();
         std::thread::sleep(LONG);
         return;
     }

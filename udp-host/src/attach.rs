@@ -61,8 +61,8 @@ fn let_in(plane: &Plane, call: Call) {
     }
     // The names of queues are small numbers.
     let name = fresh_nonce() | MAX_QUEUES as u64;
-    let attached = call.answer(name).and_then(|line| shard.attach(line));
-    if let Err(error) = attached {
+    // It may register as soon as it has an answer.
+    if let Err(error) = call.answer(name, |line| shard.attach(line)) {
         tracing::debug!(%error, "who called was not attached by shared memory");
     }
 }
