@@ -72,10 +72,15 @@ impl Packet {
     /// of an old epoch are told apart by the epoch that they tell. [`crate::world::World::verify_classes`] tries every
     /// packet of a class on every state that one of them met, so this is checked.
     pub fn class(&self, pace: Pace) -> Self {
-        let Party::Worker(number) = self.to else {
-            return self.clone();
-        };
         let header = self.header();
+        let is_result = is_result(&header);
+        let Party::Worker(number) = self.to else {
+            let mut packet = self.clone();
+            if is_result && !matches!(self.from, Party::Store(_)) {
+                packet.bytes = self.without_way(header);
+            }
+            return packet;
+        };
         let class = |bytes: Vec<u8>| Self {
             from: self.to,
             to: self.to,
@@ -106,6 +111,7 @@ impl Packet {
                 op_seq: 0,
                 ..header
             },
+            _ if is_result => return class(self.without_way(header)),
             _ => return class(self.bytes.clone()),
         };
         class(reduced.emit().to_vec())
@@ -118,7 +124,7 @@ impl Packet {
         if matches!(self.from, Party::Store(_)) {
             return Some(((header.slot, header.round, Some(header.set)), self.bytes.clone()));
         }
-        if header.kind != Kind::Data || header.flags.has(Flags::UP) || !header.flags.has(Flags::RESULT) {
+        if !is_result(&header) {
             return None;
         }
         let set = if sets_vary { MemberSet::EMPTY } else { header.set };
@@ -127,9 +133,25 @@ impl Packet {
             set,
             ..header
         };
-        let bits = [&common.emit(), &self.bytes[HEADER_LEN..]].concat();
-        Some(((header.slot, header.round, None), bits))
+        Some(((header.slot, header.round, None), self.without_way(common)))
     }
+
+    /// The same without what a result says of its way (R-SLOT-7, R-SLOT-1), which only paces sending.
+    fn without_way(&self, header: Header) -> Vec<u8> {
+        let lasting = Flags::RESULT.with(Flags::NONFINITE).with(Flags::HEADER_ONLY);
+        let common = Header {
+            member: NO_MEMBER,
+            flags: header.flags.and(lasting),
+            ..header
+        };
+        [&common.emit(), &self.bytes[HEADER_LEN..]].concat()
+    }
+}
+
+/// Whether a packet is a result on its way down.
+fn is_result(header: &Header) -> bool {
+    let flags = header.flags;
+    header.kind == Kind::Data && flags.has(Flags::RESULT) && !flags.has(Flags::UP)
 }
 
 /// A class of packets, by its number in the world's table.

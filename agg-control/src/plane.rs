@@ -119,6 +119,8 @@ pub struct Capabilities {
     pub receive_buffer: u64,
     /// Frames that wait in an interface's receive ring at most, where the host takes them from there; 0: no such limit.
     pub receive_ring: u32,
+    /// Whether it answers probes of its epoch (R-PROBE-2).
+    pub answers_probes: bool,
     /// Name of the abstract Unix socket by which ranks of the same machine attach themselves, to send through shared memory;
     /// empty: there is none.
     pub shared_memory: String,

@@ -3,8 +3,11 @@
 //! A [`Header`] is the typed form; [`Header::parse`] is total (any bytes at all give a header or an [`Invalid`])
 //! and [`Header::emit`] is its inverse. Everything is little-endian.
 
+mod probe;
+
 use bytemuck::{Pod, Zeroable};
 
+pub use self::probe::Probe;
 use crate::{Counter, Epoch, Exponent, MemberSet, OpKind, Round, operation};
 
 /// Bytes of a header. A multiple of 8, so that the values behind it are aligned as the header is.
@@ -35,6 +38,33 @@ pub enum Kind {
     Refusal,
 }
 
+/// What the network has said of a packet in its IP header (RFC 3168). All packets are sent as ECN-capable, ECT(0).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Ecn {
+    /// Nothing.
+    #[default]
+    Clear,
+    /// It met a long queue on its way: "congestion experienced".
+    Congested,
+}
+
+impl Ecn {
+    /// ECN-capable transport, ECT(0): the two low bits of the IPv4 TOS or the IPv6 traffic class of what is sent.
+    pub const ECT_0: u8 = 0b10;
+
+    /// Of a packet that was marked or was not.
+    #[inline(always)]
+    pub const fn marked(congested: bool) -> Self {
+        if congested { Self::Congested } else { Self::Clear }
+    }
+
+    /// What an IPv4 TOS or an IPv6 traffic class says.
+    #[inline(always)]
+    pub const fn from_traffic_class(class: u8) -> Self {
+        Self::marked(class & 0b11 == 0b11)
+    }
+}
+
 /// Facts about a packet that can hold together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
@@ -52,8 +82,10 @@ impl Flags {
     pub const NONFINITE: Self = Self(8);
     /// No values follow: the chunk carries exponents or a barrier only (R-OP-2).
     pub const HEADER_ONLY: Self = Self(16);
+    /// A contribution that is held was marked on its way: a queue was long (R-ECN-2).
+    pub const CONGESTED: Self = Self(32);
 
-    const KNOWN: u8 = 31;
+    const KNOWN: u8 = 63;
 
     /// Whether all of `other`'s flags are set.
     #[inline(always)]
@@ -88,6 +120,7 @@ impl core::fmt::Debug for Flags {
             (Self::RESEND, "RESEND"),
             (Self::NONFINITE, "NONFINITE"),
             (Self::HEADER_ONLY, "HEADER_ONLY"),
+            (Self::CONGESTED, "CONGESTED"),
         ];
         f.debug_set()
             .entries(
@@ -179,7 +212,8 @@ pub struct Header {
     pub kind: Kind,
     /// Facts about it.
     pub flags: Flags,
-    /// The member that sends it; [`NO_MEMBER`] or, in a refusal, the member it is about where an aggregator does.
+    /// The member that sends it. Where an aggregator does, [`NO_MEMBER`] or the member it is about: in a refusal who is to
+    /// blame, in a result whose contribution completed it (R-SLOT-7).
     pub member: u8,
     /// The slot, below the job's window.
     pub slot: u16,
@@ -337,6 +371,15 @@ impl Header {
     #[inline(always)]
     pub const fn has_known_operation(&self) -> bool {
         OpKind::from_wire(operation::kind_of(self.op)).is_some()
+    }
+
+    /// The header of a packet that arrived so: with [`Flags::CONGESTED`] where it was marked (R-ECN-2).
+    #[inline(always)]
+    pub const fn arrived(mut self, ecn: Ecn) -> Self {
+        self.flags = self
+            .flags
+            .with(Flags::CONGESTED.when(matches!(ecn, Ecn::Congested)));
+        self
     }
 
     /// Bytes that must follow this header in a job with `lanes` values a chunk (R-VALID-9).

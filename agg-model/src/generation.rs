@@ -40,6 +40,8 @@ pub struct Generation {
     pub values: Vec<i32>,
     pub nonfinite: bool,
     pub header_only: bool,
+    /// R-ECN-2: a contribution in it was marked.
+    pub congested: bool,
     pub scale: Option<i16>,
     pub next: Option<i16>,
     pub op: u64,
@@ -86,6 +88,7 @@ impl Generation {
             values,
             nonfinite: arrival.nonfinite,
             header_only: arrival.header_only,
+            congested: arrival.congested,
             scale: arrival.scale,
             next: arrival.next,
             op: arrival.op,
@@ -105,7 +108,13 @@ impl Generation {
     pub fn arrive(&mut self, arrival: &ModelPacket, values: Vec<i32>, job: &ModelJob, now: u64) -> Effect {
         match self.stage {
             // R-SLOT-1
-            Stage::Complete => return Effect::Reply("results_replayed", self.result(arrival, job)),
+            Stage::Complete => {
+                let again = ModelPacket {
+                    resend: true,
+                    ..self.result(arrival, job)
+                };
+                return Effect::Reply("results_replayed", again);
+            }
             // R-OP-4, R-NUM-4: later arrivals are answered by the same refusal.
             Stage::Conflicting { .. } => {
                 return Effect::Reply(self.conflict_counter(), self.refusal(arrival, job));
@@ -138,6 +147,7 @@ impl Generation {
             self.set.extend(&arrival.set);
             self.workers = self.workers.wrapping_add(arrival.workers);
             self.nonfinite = self.nonfinite || arrival.nonfinite;
+            self.congested = self.congested || arrival.congested;
             self.next = self.next.max(arrival.next);
             return self.settle(arrival, job, "contributions_merged", now);
         }
@@ -234,7 +244,12 @@ impl Generation {
             self.go_up(arrival, job, now)
         } else {
             self.stage = Stage::Complete;
-            Effect::ToAll("slots_completed", self.result(arrival, job))
+            // R-SLOT-7: it says whose contribution came last.
+            let result = ModelPacket {
+                member: arrival.member,
+                ..self.result(arrival, job)
+            };
+            Effect::ToAll("slots_completed", result)
         }
     }
 
@@ -250,6 +265,7 @@ impl Generation {
             result: true,
             nonfinite: self.nonfinite,
             header_only: self.header_only,
+            congested: self.congested,
             rest,
             ..self.bare(arrival, job)
         }

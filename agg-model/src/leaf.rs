@@ -46,6 +46,7 @@ impl Generation {
             workers: 0,
             header_only: false,
             nonfinite: false,
+            congested: false,
             ..Self::opened_by(want, Vec::new(), now)
         }
     }

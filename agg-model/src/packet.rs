@@ -25,6 +25,7 @@ pub struct ModelPacket {
     pub resend: bool,
     pub nonfinite: bool,
     pub header_only: bool,
+    pub congested: bool,
     pub member: u8,
     pub slot: u16,
     pub key: u64,
@@ -73,7 +74,7 @@ impl ModelPacket {
             return Err(Unreadable::Check);
         }
         let (kind, flags) = (bytes[3], bytes[4]);
-        if ![DATA, WANT, REFUSAL].contains(&kind) || flags >= 32 {
+        if ![DATA, WANT, REFUSAL].contains(&kind) || flags >= 64 {
             return Err(Unreadable::Foreign);
         }
         let flag = |bit: u32| flags & (1 << bit) != 0;
@@ -84,6 +85,7 @@ impl ModelPacket {
             resend: flag(2),
             nonfinite: flag(3),
             header_only: flag(4),
+            congested: flag(5),
             member: bytes[5],
             slot: number(6, 2) as u16,
             key: number(8, 8),
@@ -117,8 +119,9 @@ impl ModelPacket {
             self.resend,
             self.nonfinite,
             self.header_only,
+            self.congested,
         ];
-        put(4, 1, (0..5).map(|bit| u64::from(flags[bit]) << bit).sum());
+        put(4, 1, (0..6).map(|bit| u64::from(flags[bit]) << bit).sum());
         put(5, 1, u64::from(self.member));
         put(6, 2, u64::from(self.slot));
         put(8, 8, self.key);
@@ -142,6 +145,7 @@ impl ModelPacket {
             resend: false,
             nonfinite: false,
             header_only: false,
+            congested: false,
             rest: Vec::new(),
             ..self.clone()
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::aggregator::ModelAggregator;
 use crate::generation::{Effect, Generation, PAUSE, Stage};
 use crate::job::ModelJob;
-use crate::packet::{DATA, ModelPacket};
+use crate::packet::{DATA, FROM_AGGREGATOR, ModelPacket};
 use crate::verdict::ModelVerdict;
 
 /// What the store is asked.
@@ -363,7 +363,8 @@ fn about(job: &ModelJob, place: u32) -> ModelPacket {
         resend: false,
         nonfinite: false,
         header_only: false,
-        member: 0,
+        congested: false,
+        member: FROM_AGGREGATOR,
         slot: (place / u32::from(job.generations)) as u16,
         key: job.key,
         epoch: job.epoch,

@@ -69,6 +69,7 @@ fn contribution(job: &ModelJob, member: u8, slot: u16, round: u32) -> Vec<u8> {
         resend: false,
         nonfinite: false,
         header_only: false,
+        congested: false,
         member,
         slot,
         key: job.key,

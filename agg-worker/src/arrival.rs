@@ -8,6 +8,7 @@ use agg_control::{Capabilities, ControlClient, Registration, Resume};
 
 use crate::Config;
 use crate::place::Place;
+use crate::probe;
 use crate::rings::Rings;
 use crate::transport::{Ports, Transport, Way};
 use crate::udp::Udp;
@@ -23,18 +24,20 @@ pub(crate) struct Arrival {
     pub(crate) host: Capabilities,
     /// Where its shard 0 receives.
     pub(crate) data_addr: SocketAddr,
-    /// Bytes of the largest packet on the way there.
+    /// Bytes of the largest packet that gets there and back.
     max_datagram: usize,
     pub(crate) ports: Arc<dyn Ports>,
     /// The same, if they are shared memory.
     pub(crate) rings: Option<Arc<Rings>>,
 }
 
-/// Comes to the aggregator at `address`. Ports that exist already, of the rank's place before, are kept where they face it.
+/// Comes to the aggregator at `address`, to run there with chunks of so many `lanes`, or whatever the way carries. Ports that
+/// exist already, of the rank's place before, are kept where they face it.
 pub(crate) fn arrive(
     config: &Config,
     address: &str,
     existing: Option<&Place>,
+    lanes: Option<u32>,
     patience: Duration,
 ) -> Result<Arrival, String> {
     let control_addr = resolve(address)?;
@@ -65,11 +68,12 @@ pub(crate) fn arrive(
     let transport = config.transport.as_deref().unwrap_or(&udp);
     let way = transport.way(data_addr).map_err(|error| error.to_string())?;
     let ports = open_ports(transport, &way, streams, existing)?;
+    let max_datagram = probe::max_datagram(&ports, &host, &way, lanes)?;
     Ok(Arrival {
         control,
         host,
         data_addr,
-        max_datagram: way.max_datagram,
+        max_datagram,
         ports,
         rings: None,
     })

@@ -52,6 +52,9 @@ pub struct Config {
     pub priority: u8,
     /// Receive buffer of each socket of the kernel, in bytes; it may grant less.
     pub receive_buffer: usize,
+    /// How long a stream that waits for results looks for them again and again before it sleeps; to the microsecond it is asked
+    /// of the kernel too (`SO_BUSY_POLL`, where the rank may). It saves the time to wake up, for a core that does nothing else. At most 50 ms count.
+    pub busy_poll: Duration,
     /// Certificates, where the aggregator demands them.
     pub tls: Option<ClientTls>,
     /// Faults to inject into this rank's packets, both ways. For tests and demonstrations, with sockets of the kernel.
@@ -90,6 +93,7 @@ impl Config {
             weight: Registration::WEIGHT,
             priority: 0,
             receive_buffer: 8 << 20,
+            busy_poll: Duration::ZERO,
             tls: None,
             faults: FaultConfig::default(),
             local: None,

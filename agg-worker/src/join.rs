@@ -79,10 +79,18 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     let workers = workers.collect::<Result<Vec<_>, String>>()?;
     let place = Place::new(0, index, arrival, registered);
     let moves = Arc::new(Moves::new(place, Instant::now()));
-    let failover_after = config.failover_after.min(timeout / 3);
+    let (failover_after, busy_poll) = (config.failover_after.min(timeout / 3), config.busy_poll);
     let len = packet_len(lanes.count());
     let streams = workers.into_iter().enumerate().map(|(stream, worker)| {
-        Mutex::new(Stream::new(stream, worker, &moves, len, timeout, failover_after))
+        Mutex::new(Stream::new(
+            stream,
+            worker,
+            &moves,
+            len,
+            timeout,
+            failover_after,
+            busy_poll,
+        ))
     });
     let streams = streams.collect();
     let shared = Shared::new(config, addresses, member, terms, timeout, moves, streams);
@@ -136,6 +144,7 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     let host = if config.rank == 0 {
         let host = udp_host::HostConfig {
             control_addr,
+            busy_poll_us: config.busy_poll.as_micros().min(1_000_000) as u32,
             ..udp_host::HostConfig::loopback()
         };
         let host = udp_host::UdpHost::start(&host);
@@ -167,7 +176,7 @@ fn first_that_answers(config: &Config, addresses: &[String]) -> Result<(usize, A
         } else {
             config.connect_timeout.min(CALL)
         };
-        match arrive(config, address, None, patience) {
+        match arrive(config, address, None, config.lanes, patience) {
             Ok(arrival) => return Ok((index, arrival)),
             Err(reason) => reasons.push(reason),
         }

@@ -43,6 +43,7 @@ mod names;
 mod options;
 mod pending;
 mod place;
+mod probe;
 mod rings;
 mod run;
 mod service;

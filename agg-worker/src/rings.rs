@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agg_control::{Capabilities, attached_address, datagram_bytes};
+use agg_core::wire::Ecn;
 use shm_io::{Line, PacketBuffer, Receiver, Sender, connect, wait_any};
 
 use crate::Config;
@@ -152,13 +153,13 @@ impl Link for RingLink {
         Ok(())
     }
 
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()> {
         let Some((_, receive)) = &mut self.ends else {
             return Ok(());
         };
         loop {
             match receive.receive(&mut self.packet) {
-                Ok(Some(packet)) => each(self.shard, packet),
+                Ok(Some(packet)) => each(self.shard, packet, Ecn::Clear),
                 Ok(None) => return Ok(()),
                 Err(error) => {
                     tracing::warn!(aggregator = %self.shard, "{error}");

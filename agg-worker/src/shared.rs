@@ -223,11 +223,16 @@ impl Shared {
             stats.resends_timeout += worker.resent_timeout;
             stats.resends_overtaken += worker.resent_overtaken;
             stats.resends_wanted += worker.resent_wanted;
+            stats.marked += worker.marked;
+            stats.congestion_decreases += worker.decreases;
             stats.results += worker.results;
             stats.late += worker.late;
+            stats.predicted += worker.predicted;
+            stats.mispredicted += worker.mispredicted;
             stats.stalled += stream.stalled() / self.streams.len() as u32; // at most 64
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());
+                stats.congestion_window = u32::from(stream.worker.congestion_window());
             }
         }
         Some(stats)

@@ -1,5 +1,6 @@
 //! The sans-IO worker, compiled for several instruction sets; the best that the machine has is chosen at run time.
 
+use agg_core::wire::Ecn;
 use agg_core::worker::SlotState;
 use agg_core::{Nanos, Tensor, Worker};
 use multiversion::multiversion;
@@ -17,6 +18,12 @@ pub(crate) fn transmit(
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
-pub(crate) fn handle(worker: &mut StreamWorker, now: Nanos, packet: &[u8], tensor: &mut Tensor<'_>) {
-    worker.handle(now, packet, tensor);
+pub(crate) fn handle(
+    worker: &mut StreamWorker,
+    now: Nanos,
+    packet: &[u8],
+    ecn: Ecn,
+    tensor: &mut Tensor<'_>,
+) {
+    worker.handle_ecn(now, packet, ecn, tensor);
 }

@@ -25,19 +25,29 @@ pub struct Stats {
     pub resends_overtaken: u64,
     /// Of those: since the aggregator asked.
     pub resends_wanted: u64,
+    /// Results that the network has marked, or a contribution in them: a queue was long (ECN).
+    pub marked: u64,
+    /// How often a stream has put fewer chunks in flight, since the network was congested.
+    pub congestion_decreases: u64,
     /// Results taken, one a chunk.
     pub results: u64,
     /// Of those: sums that do not hold this rank's values, since it was late.
     pub late: u64,
+    /// Small operations that took one round trip, by exponents like those of the last (R-NUM-11).
+    pub predicted: u64,
+    /// Small operations that were to, but for exponents that proved others.
+    pub mispredicted: u64,
     /// Times that the job moved to another aggregator, or came together again.
     pub moves: u64,
     /// Packets lost by injected faults.
     pub injected_losses: u64,
     /// The smoothed round trip of the first stream.
     pub round_trip: Duration,
+    /// Chunks that may be in flight now on the first stream: the congestion window, at most `window`.
+    pub congestion_window: u32,
     /// Chunk size, in 32-bit lanes.
     pub lanes: u32,
-    /// Chunks in flight on each stream.
+    /// Chunks in flight on each stream, at most.
     pub window: u32,
     /// Streams.
     pub streams: u32,

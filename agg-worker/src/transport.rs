@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use agg_core::wire::Ecn;
+
 /// Why a transport does not open: one line that says what to do.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -46,7 +48,9 @@ pub trait Ports: Send + Sync {
     /// as many as there can be.
     fn receive_buffer(&self) -> u64;
 
-    /// The port of a stream, for datagrams of up to `max_packet` bytes. It is called once for each stream.
+    /// The port of a stream, for datagrams of up to `max_packet` bytes. It is called once for each stream, and for
+    /// the first one also before the rank registers, to try the way (R-PROBE-3): that link is dropped before the stream's own
+    /// is used.
     fn link(&self, stream: usize, max_packet: usize) -> Box<dyn Link>;
 
     /// Waits until a datagram may have come for any stream, at most for `limit`. The streams' links may be in use meanwhile.
@@ -77,11 +81,12 @@ pub trait Link: Send {
     /// The port is broken.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Hands out the datagrams that have come, with their sources.
+    /// Hands out the datagrams that have come, with their sources and what the network says of their way: they are to be sent
+    /// as ECN-capable, ECT(0), where there is a network (R-ECN-1).
     ///
     /// # Errors
     /// The port is broken.
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()>;
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()>;
 
     /// Waits until a datagram may have come, at most for `limit`.
     ///

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agg_core::wire::Ecn;
 use udp_io::{
     FaultConfig, FaultyPort, Held, Port, PortConfig, RecvBatch, SendBatch, UdpPort, local_ip_towards,
     path_payload, wait_any,
@@ -21,6 +22,7 @@ const TRAINS: usize = 4;
 pub(crate) struct Udp {
     rank: u32,
     receive_buffer: usize,
+    busy_poll: Duration,
     faults: FaultConfig,
 }
 
@@ -29,6 +31,7 @@ impl Udp {
         Self {
             rank: config.rank,
             receive_buffer: config.receive_buffer,
+            busy_poll: config.busy_poll,
             faults: config.faults,
         }
     }
@@ -47,6 +50,7 @@ impl Transport for Udp {
     fn open(&self, way: &Way, streams: u16) -> Result<Arc<dyn Ports>, TransportError> {
         let buffers = PortConfig {
             receive_buffer: self.receive_buffer,
+            busy_poll: self.busy_poll,
             ..PortConfig::default()
         };
         let sockets = (0..streams).map(|stream| {
@@ -119,10 +123,10 @@ impl Link for UdpLink {
         self.socket.flush(&mut self.sending).map(|_| ())
     }
 
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()> {
         self.socket.recv(&mut self.received)?;
-        for (source, packet) in self.received.packets() {
-            each(source, packet);
+        for arrival in self.received.arrivals() {
+            each(arrival.source, arrival.bytes, Ecn::marked(arrival.congested));
         }
         Ok(())
     }

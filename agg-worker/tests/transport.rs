@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use agg_worker::transport::{Link, LinkCounts, Ports, Transport, TransportError, Way};
+use agg_worker::transport::{Ecn, Link, LinkCounts, Ports, Transport, TransportError, Way};
 use agg_worker::{Communicator, Config, Error};
 use udp_host::{HostConfig, UdpHost};
 
@@ -105,11 +105,11 @@ impl Link for PlainLink {
         Ok(())
     }
 
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()> {
         let mut packet = [0; 2048];
         self.socket.set_nonblocking(true)?;
         while let Ok((len, source)) = self.socket.recv_from(&mut packet) {
-            each(source, &packet[..len]);
+            each(source, &packet[..len], Ecn::Clear);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 HEADER = struct.Struct("<2sBBBBHQIIQIhhQII")  # docs/protocol.md, "Packet"
 FIELDS = "magic version kind flags member slot key epoch round set workers scale next op op_seq check".split()
 DATA, WANT, REFUSAL = 1, 2, 3
-UP, RESULT, RESEND, NONFINITE, HEADER_ONLY = 1, 2, 4, 8, 16
+UP, RESULT, RESEND, NONFINITE, HEADER_ONLY, CONGESTED = 1, 2, 4, 8, 16, 32
 FROM_AGGREGATOR = 255
 SUM, AVG, MIN, MAX = range(4)  # R-OP-6: operations, in bits 4-5 of a kind
 PAUSE = 1_000_000  # R-SLOT-4, R-LEAF-2
@@ -85,7 +85,7 @@ def parse(payload):
         return None, "dropped_not_tributary"
     if p["check"] != header_check(payload[:56]):
         return None, "dropped_bad_checksum"
-    if p["kind"] not in (DATA, WANT, REFUSAL) or p["flags"] > 31:
+    if p["kind"] not in (DATA, WANT, REFUSAL) or p["flags"] > 63:
         return None, "dropped_not_tributary"
     return p, None
 
@@ -355,12 +355,12 @@ class Aggregator:
                 answer = ("reply", emit({**p, **others})) if p["flags"] & RESEND else ("quiet", None)
                 return "contributions_held_back", *answer
             g = self.generations[place] = self.opened(p, values, now)
-            return self.settle(g, job, "contributions_merged", now)
+            return self.settle(g, job, "contributions_merged", now, p["member"])
         held = g["p"]
         if p["round"] != held["round"]:
             return "dropped_stale_round", "quiet", None
         if g["state"] == "complete":  # R-SLOT-1
-            return "results_replayed", "reply", self.result(g, job)
+            return "results_replayed", "reply", self.result(g, job, RESULT | RESEND)
         if g["state"] == "conflicting":
             return g["refusal"][0], "reply", g["refusal"][1]
         if g["state"] == "recalling":  # R-SPILL-3
@@ -379,23 +379,23 @@ class Aggregator:
             return self.restore(g, p, values, job, "slots_restored")
         if held["set"] == 0:  # R-SLOT-3, and R-LEAF-4
             g.update(p=p, values=values, stored=0)
-            return self.settle(g, job, "contributions_merged", now)
+            return self.settle(g, job, "contributions_merged", now, p["member"])
         if p["set"] & held["set"] == 0:
             g["values"] = values if g["values"] is None else combined(p, g["values"], values)
             sums = {"set": held["set"] | p["set"], "workers": (held["workers"] + p["workers"]) % 2**32}
-            flags = held["flags"] | p["flags"] & NONFINITE
+            flags = held["flags"] | p["flags"] & (NONFINITE | CONGESTED)
             g["p"] = {**held, **sums, "flags": flags, "next": max(held["next"], p["next"])}
-            return self.settle(g, job, "contributions_merged", now)
+            return self.settle(g, job, "contributions_merged", now, p["member"])
         if p["set"] | held["set"] == held["set"]:  # R-SLOT-4
             if self.is_due(g, job, now):
-                return self.settle(g, job, None, now)
+                return self.settle(g, job, None, now, p["member"])
             if not p["flags"] & RESEND or (g["asked"] is not None and now - g["asked"] < PAUSE):
                 return "duplicates", "quiet", None
             return self.want(g, job, now)
         superset = p["set"] | held["set"] == p["set"]  # R-SLOT-5, R-SLOT-6
         g.update(p=p, values=values, stored=0)
         counter = "contributions_replaced" if superset else "contributions_overlapping"
-        return self.settle(g, job, counter, now)
+        return self.settle(g, job, counter, now, p["member"])
 
     def difference(self, g, p):
         """R-OP-4, R-NUM-4: the reason of a refusal, if there is one."""
@@ -415,7 +415,7 @@ class Aggregator:
         return "wants_sent", "broadcast", self.say(g, job, WANT)
 
     def result(self, g, job, flags=RESULT, **others):
-        kept = g["p"]["flags"] & (NONFINITE | HEADER_ONLY)
+        kept = g["p"]["flags"] & (NONFINITE | HEADER_ONLY | CONGESTED)
         return self.say(g, job, DATA, flags | kept, g["values"], **others)
 
     def restore(self, g, p, values, job, counter):
@@ -431,7 +431,8 @@ class Aggregator:
         waited = now - g["since"] >= job["quorum"]["grace"]
         return g["p"]["set"].bit_count() >= enough and (waited or not missing & ~job["late"])
 
-    def settle(self, g, job, still_open, now):
+    def settle(self, g, job, still_open, now, member=FROM_AGGREGATOR):
+        """`member` is whose contribution came last."""
         if not self.is_due(g, job, now):
             return still_open, "quiet", None
         if g["stored"]:  # R-SPILL-3
@@ -441,7 +442,7 @@ class Aggregator:
             g["state"] = "full"
             return self.go_up(g, job, now)
         g["state"] = "complete"  # R-SLOT-7
-        return "slots_completed", "broadcast", self.result(g, job)
+        return "slots_completed", "broadcast", self.result(g, job, member=member)
 
     def go_up(self, g, job, now):
         """R-LEAF-1, R-LEAF-2."""

@@ -41,7 +41,7 @@ impl Communicator {
     #[pyo3(signature = (
         world, rank = None, size = None, *, aggregators = None, policy = None, on_lost = "abort", timeout = 10.0,
         connect_timeout = 10.0, wait = 60.0, linger = 5.0, fail_over = true, failover_after = 1.0, lanes = None, window = None, streams = None,
-        weight = 100, priority = 0, shared_memory = true
+        weight = 100, priority = 0, busy_poll = 0.0, shared_memory = true
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
     fn new(
@@ -63,6 +63,7 @@ impl Communicator {
         streams: Option<i64>,
         weight: i64,
         priority: i64,
+        busy_poll: f64,
         shared_memory: bool,
     ) -> PyResult<Self> {
         let rank = match rank {
@@ -96,6 +97,7 @@ impl Communicator {
                 .transpose()?,
             weight: whole("weight", weight, u16::MAX)?,
             priority: whole("priority", priority, u8::MAX)?,
+            busy_poll: seconds("busy_poll", busy_poll)?,
             local: LocalGroup::from_environment(rank, size),
             shared_memory,
             ..Config::new(world.clone(), rank, size)
@@ -329,6 +331,9 @@ fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict
     dictionary.set_item("stalled_seconds", seconds(stats.stalled))?;
     dictionary.set_item("packets_sent", stats.packets_sent)?;
     dictionary.set_item("resends", stats.resends)?;
+    dictionary.set_item("marked", stats.marked)?;
+    dictionary.set_item("congestion_decreases", stats.congestion_decreases)?;
+    dictionary.set_item("congestion_window", stats.congestion_window)?;
     dictionary.set_item("results", stats.results)?;
     dictionary.set_item("late", stats.late)?;
     dictionary.set_item("moves", stats.moves)?;

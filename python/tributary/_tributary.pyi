@@ -19,6 +19,9 @@ class _Stats(TypedDict):
     stalled_seconds: float
     packets_sent: int
     resends: int
+    marked: int
+    congestion_decreases: int
+    congestion_window: int
     results: int
     late: int
     moves: int
@@ -49,6 +52,7 @@ class Communicator:
         streams: int | None = None,
         weight: int = 100,
         priority: int = 0,
+        busy_poll: float = 0.0,
         shared_memory: bool = True,
     ) -> Self: ...
     @property

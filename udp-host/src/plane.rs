@@ -178,6 +178,7 @@ impl DataPlane for Plane {
                 .unwrap_or(0),
             // The kernel empties it into the sockets' buffers.
             receive_ring: 0,
+            answers_probes: true,
             shared_memory: self.shared_memory.clone(),
         }
     }

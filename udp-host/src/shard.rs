@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agg_control::{attached_address, attached_name};
-use agg_core::wire::packet_len;
+use agg_core::wire::{Ecn, packet_len};
 use agg_core::{Endpoint, Lanes, Verdict};
 use agg_host::{Names, ShardAggregator};
 use shm_io::PacketBuffer;
@@ -32,6 +32,8 @@ pub(crate) const MAX_PACKET: usize = packet_len(Lanes::L8192.count());
 pub(crate) struct Shard {
     pub(crate) port: QueuedPort,
     clock: Instant,
+    /// How long it looks for packets before it sleeps.
+    busy_poll: Duration,
     /// Who lends the shard's deeper memory, if it is not here.
     lender: Option<Borrowed>,
     state: Mutex<State>,
@@ -101,9 +103,15 @@ pub(crate) struct Route {
 }
 
 impl Shard {
-    pub(crate) fn new(port: QueuedPort, aggregator: ShardAggregator, lender: Option<Borrowed>) -> Self {
+    pub(crate) fn new(
+        port: QueuedPort,
+        aggregator: ShardAggregator,
+        lender: Option<Borrowed>,
+        busy_poll: Duration,
+    ) -> Self {
         Self {
             port,
+            busy_poll,
             lender,
             clock: Instant::now(),
             state: Mutex::new(State {
@@ -218,16 +226,23 @@ impl Shard {
         let (mut packet, mut out) = (PacketBuffer::new(MAX_PACKET), PacketBuffer::new(MAX_PACKET));
         let (mut sockets, mut rung) = (QueueSet::default(), Vec::new());
         let mut changes = 0;
+        let mut last_came = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             let Some(visit) = turns.next() else {
-                let patience = if turns.unfinished() {
+                let looks = !self.busy_poll.is_zero() && last_came.elapsed() < self.busy_poll;
+                let patience = if turns.unfinished() || looks {
                     Duration::ZERO
                 } else {
                     STOP_INTERVAL
                 };
                 let (in_sockets, in_rings) = self.wait(patience, &mut rung)?;
                 sockets = in_sockets;
-                turns.begin(in_sockets.with(in_rings));
+                let ready = in_sockets.with(in_rings);
+                if looks && ready.is_empty() {
+                    // Who shares this core goes first.
+                    std::thread::yield_now();
+                }
+                turns.begin(ready);
                 continue;
             };
             // Whichever socket sends, the source is the same.
@@ -262,12 +277,12 @@ impl Shard {
                 ),
             };
             if buffers > 0 {
-                for (source, packet) in received
-                    .packets()
-                    .filter(|(source, _)| attached_name(source).is_none())
-                {
-                    let verdict =
-                        agg_host::handle(aggregator, packet, &Endpoint::from(source), now, out.bytes());
+                // By a socket nobody is attached.
+                let arrivals = received.arrivals();
+                for arrival in arrivals.filter(|arrival| attached_name(&arrival.source).is_none()) {
+                    let (source, ecn) = (arrival.source, Ecn::marked(arrival.congested));
+                    let from = Endpoint::from(source);
+                    let verdict = agg_host::handle(aggregator, arrival.bytes, ecn, &from, now, out.bytes());
                     outlet.deliver(verdict, Some(source), routes, rings, out.bytes())?;
                 }
             }
@@ -279,7 +294,8 @@ impl Shard {
                 taken += 1;
                 outlet.work += Work::of(1, next.len);
                 let packet = packet.packet(next.len);
-                let verdict = agg_host::handle(aggregator, packet, &next.source, now, out.bytes());
+                let unmarked = Ecn::Clear;
+                let verdict = agg_host::handle(aggregator, packet, unmarked, &next.source, now, out.bytes());
                 let source = Some(attached_address(next.name));
                 outlet.deliver(verdict, source, routes, rings, out.bytes())?;
             }
@@ -288,6 +304,9 @@ impl Shard {
             }
             if taken + buffers == 0 {
                 continue;
+            }
+            if !self.busy_poll.is_zero() {
+                last_came = Instant::now();
             }
             store::serve(
                 aggregator,

@@ -32,6 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Packets are sent as ECN-capable (ECT(0)); an [`Arrival`] says whether the network has marked a packet.
+//!
 //! A [`QueuedPort`] is one port with several receive queues, into which the kernel sorts packets: who floods one
 //! fills that one only.
 //!
@@ -39,7 +41,7 @@
 //!
 //! - Windows: `quinn-udp` would do, the waiting here is `poll(2)`.
 //! - `sendmmsg`: one system call sends one train (up to 64 packets to one destination).
-//! - Explicit source addresses and ECN, which Tributary does not use.
+//! - Explicit source addresses, which Tributary does not use.
 
 // `steering` alone has a line of it: no crate offers its socket option.
 #![deny(unsafe_code)]
@@ -63,7 +65,7 @@ pub use faults::{FaultConfig, FaultCounts, FaultyPort, PortFaults, Probability, 
 pub use path::{local_ip_towards, path_mtu, path_payload};
 pub use port::{Held, Port};
 pub use queues::{MAX_QUEUES, QueueConfig, QueueSet, QueuedPort};
-pub use recv::RecvBatch;
+pub use recv::{Arrival, RecvBatch};
 pub use send::{PushError, SendBatch, SendCounts};
 pub use socket::{PortConfig, UdpPort};
 pub use steering::Steering;

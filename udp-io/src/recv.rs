@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
 };
 
-use quinn_udp::{BATCH_SIZE, RecvMeta};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta};
 
 use crate::{MAX_DATAGRAM, UdpPort};
 
@@ -29,9 +29,21 @@ pub struct RecvBatch {
     drained: bool,
 }
 
-/// Packets of one source, next to each other in the storage.
+/// A packet that was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival<'p> {
+    /// Where it comes from.
+    pub source: SocketAddr,
+    /// The network has marked it: a queue on its way was long (ECN, RFC 3168).
+    pub congested: bool,
+    /// What it holds.
+    pub bytes: &'p [u8],
+}
+
+/// Packets of one source, next to each other in the storage. (GRO joins only packets that were marked alike.)
 struct Filled {
     source: SocketAddr,
+    congested: bool,
     start: usize,
     len: usize,
     /// Length of each packet; the last may be shorter.
@@ -63,11 +75,19 @@ impl RecvBatch {
     /// The packets of the last receive, each with its source, in order of arrival. Empty datagrams are skipped.
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        self.arrivals().map(|arrival| (arrival.source, arrival.bytes))
+    }
+
+    /// The same with what the network says of them.
+    #[inline]
+    pub fn arrivals(&self) -> impl Iterator<Item = Arrival<'_>> {
         self.filled.iter().flat_map(|filled| {
             let bytes = &self.storage[filled.start..filled.start + filled.len];
-            bytes
-                .chunks(filled.segment.max(1))
-                .map(|packet| (filled.source, packet))
+            bytes.chunks(filled.segment.max(1)).map(|bytes| Arrival {
+                source: filled.source,
+                congested: filled.congested,
+                bytes,
+            })
         })
     }
 
@@ -138,6 +158,7 @@ impl RecvBatch {
             let start = index * self.stride;
             self.filled.push(Filled {
                 source: meta.addr,
+                congested: meta.ecn == Some(EcnCodepoint::Ce),
                 start,
                 len: meta.len,
                 segment: meta.stride,
@@ -149,7 +170,8 @@ impl RecvBatch {
 
     /// Appends a packet by copy, for ports that hold packets back. `false` when the storage is full: later it will
     /// fit, as a packet longer than the batch takes is dropped at once.
-    pub(crate) fn append(&mut self, source: SocketAddr, packet: &[u8]) -> bool {
+    pub(crate) fn append(&mut self, arrival: Arrival<'_>) -> bool {
+        let packet = arrival.bytes;
         if packet.len() > self.max_packet {
             self.oversized += 1;
             return true;
@@ -160,7 +182,8 @@ impl RecvBatch {
         };
         room.copy_from_slice(packet);
         self.filled.push(Filled {
-            source,
+            source: arrival.source,
+            congested: arrival.congested,
             start,
             len: packet.len(),
             segment: packet.len(),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quinn_udp::Transmit;
+use quinn_udp::{EcnCodepoint, Transmit};
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
@@ -79,7 +79,8 @@ impl UdpPort {
             let outcome = self.send_one(
                 &Transmit {
                     destination: dest,
-                    ecn: None,
+                    // Whoever receives it says when it was marked (RFC 3168, RFC 8085 section 3.1.7).
+                    ecn: Some(EcnCodepoint::Ect0),
                     contents: now,
                     segment_size: (segments > 1).then_some(train.segment()),
                     src_ip: None,

@@ -52,10 +52,13 @@ impl Head {
         };
         match outcome {
             Outcome::Quiet(counter) => (counter, None),
-            Outcome::Release(counter) => (counter, chunk(To::Members, self.result(key, epoch, slot))),
+            Outcome::Release(counter) => {
+                let result = self.released(counter, epoch, arrival);
+                (counter, chunk(To::Members, result))
+            }
             Outcome::Replay => (
                 Counter::Replayed,
-                chunk(To::Sender, self.result(key, epoch, slot)),
+                chunk(To::Sender, self.replayed(key, epoch, slot)),
             ),
             Outcome::Want => (
                 Counter::Wanted,

@@ -3,7 +3,7 @@
 use super::{State, WANT_INTERVAL};
 use crate::job::Parent;
 use crate::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
-use crate::{Epoch, Exponent, Job, Member, MemberSet, Nanos, Round};
+use crate::{Counter, Epoch, Exponent, Job, Member, MemberSet, Nanos, Round};
 
 /// No frame: the values, if there are any, are in the store.
 pub const NO_FRAME: u32 = u32::MAX;
@@ -26,7 +26,7 @@ pub struct Head {
     pub(super) scale: Exponent,
     pub(super) next: Exponent,
     pub(super) state: State,
-    /// [`Flags::NONFINITE`] and [`Flags::HEADER_ONLY`] as merged so far.
+    /// [`Flags::NONFINITE`], [`Flags::HEADER_ONLY`] and [`Flags::CONGESTED`] as merged so far.
     pub(super) flags: Flags,
     /// The member whose contribution made the conflict.
     pub(super) offender: u8,
@@ -104,6 +104,28 @@ impl Head {
     #[inline(always)]
     pub fn result(&self, key: u64, epoch: Epoch, slot: u16) -> Header {
         self.header(key, epoch, slot, Kind::Data, self.flags.with(Flags::RESULT))
+    }
+
+    /// The header of the result that an arrival has completed, as it goes to every member. Where that was a contribution it
+    /// says whose: who waited for nobody else, and so can tell how long the way takes (R-SLOT-7).
+    #[inline(always)]
+    pub fn released(&self, counter: Counter, epoch: Epoch, arrival: &Header) -> Header {
+        let by_contribution = counter as u8 == Counter::Completed as u8;
+        Header {
+            member: if by_contribution {
+                arrival.member
+            } else {
+                NO_MEMBER
+            },
+            ..self.result(arrival.key, epoch, arrival.slot)
+        }
+    }
+
+    /// The header of the result as it is sent once more, to one member (R-SLOT-1).
+    #[inline(always)]
+    pub fn replayed(&self, key: u64, epoch: Epoch, slot: u16) -> Header {
+        let flags = self.flags.with(Flags::RESULT).with(Flags::RESEND);
+        self.header(key, epoch, slot, Kind::Data, flags)
     }
 
     /// The header of a Want: its set holds the members that are in.

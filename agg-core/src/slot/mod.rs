@@ -226,7 +226,8 @@ impl Head {
     fn replace(&mut self, header: &Header) {
         self.set = header.set;
         self.workers = header.workers;
-        self.flags = header.flags.and(Flags::NONFINITE.with(Flags::HEADER_ONLY));
+        let held = Flags::NONFINITE.with(Flags::HEADER_ONLY).with(Flags::CONGESTED);
+        self.flags = header.flags.and(held);
         self.op = header.op;
         self.op_seq = header.op_seq;
         self.scale = header.scale;
@@ -245,7 +246,8 @@ impl Head {
     fn add(&mut self, header: &Header) {
         self.set = self.set.union(header.set);
         self.workers = self.workers.wrapping_add(header.workers);
-        self.flags = self.flags.with(header.flags.and(Flags::NONFINITE));
+        let merged = Flags::NONFINITE.with(Flags::CONGESTED);
+        self.flags = self.flags.with(header.flags.and(merged));
         if header.next > self.next {
             self.next = header.next;
         }

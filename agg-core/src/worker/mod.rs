@@ -4,10 +4,13 @@
 //! more, and calls [`Worker::handle_timeout`] when [`Worker::next_timeout`] has come. Its memory is the window:
 //! a [`SlotState`] and one chunk's lanes a slot, provided by the host; tensors stay the caller's, in place.
 
+mod congestion;
 mod failure;
 mod membership;
 mod naming;
+mod pacing;
 mod plan;
+mod predictions;
 mod protocol_state;
 mod receive;
 mod reordering;
@@ -23,11 +26,15 @@ pub use protocol_state::ProtocolState;
 pub use tensor::{Count, Tensor};
 pub use window::SlotState;
 
+use congestion::Congestion;
+use pacing::Pacing;
 use plan::Plan;
+use predictions::Predictions;
 use reordering::Reordering;
 use rtt::Rtt;
 use window::List;
 
+use crate::wire::packet_len;
 use crate::{Epoch, Exponent, Lanes, Nanos, Operation, Policy, Round};
 
 /// What a worker is told when it joins a job.
@@ -81,8 +88,16 @@ pub struct WorkerStats {
     pub results: u64,
     /// Of those: with values, but without this member's (R-QUORUM-4).
     pub late: u64,
+    /// Operations that took one round trip, by a prediction of their exponents (R-NUM-11).
+    pub predicted: u64,
+    /// Operations whose prediction was wrong.
+    pub mispredicted: u64,
     /// Results sent to the aggregator since it asked.
     pub answered: u64,
+    /// Results that the network has marked, or a contribution in them (R-ECN).
+    pub marked: u64,
+    /// How often the congestion window was made smaller.
+    pub decreases: u64,
     /// Packets that had nothing new: results again, or of another epoch.
     pub stale: u64,
     /// Packets that are not of this job, or damaged.
@@ -117,6 +132,7 @@ pub struct Worker<S, V> {
     to_send: List,
     in_flight: List,
     plan: Option<Plan>,
+    predictions: Predictions,
     /// Chunks of the operation that have their result.
     done: u64,
     next_chunk: u64,
@@ -129,6 +145,12 @@ pub struct Worker<S, V> {
     /// The latest send that was answered.
     answered_order: u64,
     reordering: Reordering,
+    congestion: Congestion,
+    pacing: Pacing,
+    /// No chunk before this one waits for its result.
+    oldest: u64,
+    /// A slot may have something to send whatever the congestion window.
+    urgent: bool,
     /// When an operation started or a result last came.
     progress_at: Nanos,
     heard_at: Nanos,
@@ -166,18 +188,22 @@ where
             epoch: config.epoch,
             next_chunk: config.first_chunk,
             begun_at: config.first_chunk,
-            config,
             slots,
             kept,
             to_send: List::to_send(),
             in_flight: List::in_flight(),
             plan: None,
+            predictions: Predictions::default(),
             done: 0,
             next_op: 0,
             rtt: Rtt::default(),
             sends: 0,
             answered_order: 0,
             reordering: Reordering::new(window),
+            congestion: Congestion::new(config.window),
+            pacing: Pacing::new(packet_len(config.lanes.count())),
+            oldest: config.first_chunk,
+            urgent: false,
             progress_at: 0,
             heard_at: 0,
             reform: false,
@@ -188,6 +214,7 @@ where
             abandoned: false,
             failure: None,
             stats: WorkerStats::default(),
+            config,
         })
     }
 
@@ -205,7 +232,7 @@ where
         if self.ends_at_once() {
             return Err(StartError::Abandoned);
         }
-        let plan = Plan::new(
+        let mut plan = Plan::new(
             operation,
             self.next_op,
             self.next_chunk,
@@ -214,12 +241,21 @@ where
             u64::from(self.config.window),
             self.config.workers,
         );
+        // Under a quorum members that are late have other values to send than they announced.
+        plan.is_remembered &= !self.config.policy.keeps_history();
+        if plan.is_remembered {
+            plan.prediction = self.predictions.of(operation);
+        }
         self.next_op = self.next_op.wrapping_add(1);
         self.begun_at = self.next_chunk;
         self.next_chunk += plan.total();
         self.progress_at = now;
         self.heard_at = now;
         self.done = 0;
+        self.oldest = plan.base;
+        self.congestion.rested(now);
+        self.pacing
+            .begin(now, self.congestion.window(), self.congestion.quickest());
         if plan.total() > 0 {
             self.plan = Some(plan);
             for index in 0..plan.initial() {
@@ -257,6 +293,11 @@ where
         self.rtt.smoothed()
     }
 
+    /// How many chunks may be in flight now (R-CC).
+    pub fn congestion_window(&self) -> u16 {
+        self.congestion.window() as u16
+    }
+
     /// The epoch that this worker contributes to.
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -271,11 +312,16 @@ where
         state.outstanding = true;
         state.sends = 0;
         state.present = None;
+        state.lost = false;
+        state.urgent = false;
         self.to_send.push_back(self.slots.as_mut(), slot);
     }
 
-    /// The agreed exponent that chunk `index` is scaled with; none for chunks without scaled values.
+    /// The exponent, agreed or predicted, that chunk `index` is scaled with; none for chunks without scaled values.
     fn scale_of(&self, plan: &Plan, index: u64) -> Exponent {
+        if let Some(prediction) = plan.prediction {
+            return self.predictions.exponent(prediction, index);
+        }
         match plan.block(index) {
             Some(_) if plan.headers > 0 => self.slots.as_ref()[plan.exponent_place(index)].exponent,
             _ => Exponent::NONE,

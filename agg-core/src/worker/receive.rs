@@ -1,8 +1,11 @@
 //! What a packet from the aggregator does: results, Wants, refusals.
 
+use super::congestion::Answered;
+use super::plan::Plan;
+use super::predictions::{Prediction, is_covered};
 use super::tensor::Sums;
 use super::{Count, Failure, SlotState, Tensor, Worker};
-use crate::wire::{Flags, Header, Kind, Refusal};
+use crate::wire::{Ecn, Flags, Header, Kind, NO_MEMBER, Refusal};
 use crate::{Abort, AbortCause, Epoch, Nanos, Operation};
 
 impl<S, V> Worker<S, V>
@@ -10,13 +13,20 @@ where
     S: AsRef<[SlotState]> + AsMut<[SlotState]>,
     V: AsRef<[i32]> + AsMut<[i32]>,
 {
-    /// Takes in one packet from the aggregator. Any bytes at all may come.
+    /// Takes in one packet from the aggregator, of whose way nothing is known: [`Self::handle_ecn`] without a mark.
     #[inline(always)]
     pub fn handle(&mut self, now: Nanos, packet: &[u8], tensor: &mut Tensor<'_>) {
+        self.handle_ecn(now, packet, Ecn::Clear, tensor);
+    }
+
+    /// Takes in one packet from the aggregator, and whether the network has marked it (R-ECN-3). Any bytes at all may come.
+    #[inline(always)]
+    pub fn handle_ecn(&mut self, now: Nanos, packet: &[u8], ecn: Ecn, tensor: &mut Tensor<'_>) {
         let Ok((header, rest)) = Header::split(packet) else {
             self.stats.invalid += 1;
             return;
         };
+        let header = header.arrived(ecn);
         let in_window = header.slot < self.config.window;
         if header.key != self.config.key || header.flags.has(Flags::UP) || !in_window {
             self.stats.invalid += 1;
@@ -59,38 +69,57 @@ where
         for (kept, value) in kept.iter_mut().zip(values) {
             *kept = i32::from_le_bytes(*value);
         }
-        if let Some(block) = plan.block(index) {
-            let count = Count {
-                summed: header.workers,
-                workers: plan.workers,
-                // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
-                mine: !quorum || header.set.contains(self.config.member),
-            };
-            self.stats.late += u64::from(!count.mine);
-            let sums = Sums {
-                kind: plan.operation.kind,
-                scale: plan.scale(header.scale),
-                nonfinite: header.flags.has(Flags::NONFINITE),
-                lanes: kept,
-                count,
-            };
-            tensor.write(block, &sums);
+        // By a prediction all values are needed until it has proved right, and only then overwritten.
+        if plan.prediction.is_none()
+            && let Some(block) = plan.block(index)
+        {
+            // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
+            let mine = !quorum || header.set.contains(self.config.member);
+            self.stats.late += u64::from(!mine);
+            tensor.write(block, &sums(&plan, header, kept, mine));
         }
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {
             slots[plan.exponent_place(index)].exponent = header.next;
         }
         let state = &mut slots[usize::from(header.slot)];
-        state.kept = Some(*header);
+        // Without what says something of its way here only.
+        let lasting = Flags::RESULT.with(Flags::HEADER_ONLY).with(Flags::NONFINITE);
+        state.kept = Some(Header {
+            flags: header.flags.and(lasting),
+            member: NO_MEMBER,
+            ..*header
+        });
         state.finished = state.chunk + 1;
         state.outstanding = false;
         state.answer = false;
-        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
-        // round trip nor what has been overtaken.
-        if state.sends == 1 {
-            self.rtt.measured(now.saturating_sub(state.sent_at));
+        // R-CC-4, R-CC-5: whose contribution came last has waited for nobody else. Where it had to send that again, it was
+        // lost; what came as a replay was lost on its way down. Under a quorum resends are the clock.
+        let came_last = header.member == self.config.member;
+        let again = state.sends > 1;
+        let surely_lost = again && (state.lost || header.flags.has(Flags::RESEND));
+        let lost = surely_lost || again && came_last && !quorum;
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule), so that it does not tell what
+        // has been overtaken. How long it took since its first send counts all the same, unless that is known to have been
+        // lost: else all would be sent again for ever where the timer is too short for a wait that has become longer.
+        let waited = now.saturating_sub(state.sent_at);
+        let once = state.sends == 1;
+        if once {
             self.answered_order = self.answered_order.max(state.order);
         }
+        if state.sends > 0 && !surely_lost {
+            self.rtt.measured(now.saturating_sub(state.first_sent_at));
+        }
+        let answered = Answered {
+            // Of a chunk that was sent again the result is of its last send where that had the time.
+            order: (once || waited >= self.rtt.smoothed()).then_some(state.order),
+            delay: (once && came_last).then_some(waited),
+            lost,
+            marked: header.flags.has(Flags::CONGESTED),
+        };
+        self.congestion.answered(answered, self.sends);
+        self.stats.marked += u64::from(answered.marked);
+        self.stats.decreases = self.congestion.decreases();
         self.to_send.remove(slots, header.slot);
         self.in_flight.remove(slots, header.slot);
         self.rtt.heard();
@@ -109,9 +138,56 @@ where
             }
         }
         if self.done == plan.total() {
-            self.plan = None;
+            self.conclude(plan, tensor);
         } else {
             self.resend_overtaken(now);
+        }
+    }
+
+    /// All chunks have their results: the operation has ended, unless its prediction was wrong (R-NUM-11).
+    fn conclude(&mut self, mut plan: Plan, tensor: &mut Tensor<'_>) {
+        if plan
+            .prediction
+            .take()
+            .is_some_and(|prediction| !self.was_right(&plan, prediction))
+        {
+            self.stats.mispredicted += 1;
+            self.next_chunk = plan.base + plan.total();
+            self.plan = Some(plan);
+            for index in plan.repeated() {
+                self.begin(&plan, index);
+            }
+            return;
+        }
+        if self.plan.is_some_and(|plan| plan.prediction.is_some()) {
+            self.stats.predicted += 1;
+            self.write_predicted(&plan, tensor);
+        }
+        if plan.is_remembered {
+            let slots = self.slots.as_ref();
+            let agreed = slots.iter().map(|slot| slot.exponent).take(plan.data as usize);
+            self.predictions.learn(plan.operation, agreed);
+        }
+        self.plan = None;
+    }
+
+    /// Whether every block was scaled so that nothing of it was lost.
+    fn was_right(&self, plan: &Plan, prediction: Prediction) -> bool {
+        (0..plan.data).all(|block| {
+            let agreed = self.slots.as_ref()[plan.exponent_place(block)].exponent;
+            is_covered(agreed, self.predictions.exponent(prediction, block))
+        })
+    }
+
+    /// Writes all blocks of an operation that went by a prediction. Their results are the last of their slots.
+    fn write_predicted(&mut self, plan: &Plan, tensor: &mut Tensor<'_>) {
+        let lanes = self.config.lanes.count();
+        for block in 0..plan.data {
+            let slot = usize::from(self.slot(plan.base + block));
+            if let Some(header) = &self.slots.as_ref()[slot].kept {
+                let kept = &self.kept.as_ref()[slot * lanes..][..lanes];
+                tensor.write(block, &sums(plan, header, kept, true));
+            }
         }
     }
 
@@ -151,22 +227,29 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.kept.is_some_and(|kept| kept.round == header.round) {
             state.answer = true;
+            self.urgent = true;
             self.stats.answered += 1;
             self.to_send.push_front(self.slots.as_mut(), slot);
             return;
         }
-        let (chunk, outstanding) = (state.chunk, state.outstanding && state.sends > 0);
+        let (chunk, outstanding) = (state.chunk, state.outstanding);
         if !outstanding || self.round(chunk) != header.round {
             return;
         }
+        let misses = !header.set.contains(self.config.member);
+        if misses && self.to_send.contains(self.slots.as_ref(), slot) && self.is_stuck(now) {
+            self.slots.as_mut()[usize::from(slot)].urgent = true;
+            self.urgent = true;
+        }
         let state = &mut self.slots.as_mut()[usize::from(slot)];
+        if state.sends == 0 {
+            return;
+        }
         state.present = Some(header.set);
         // Our contribution may be on its way still.
         let overdue = now.saturating_sub(state.sent_at) >= self.rtt.overdue();
-        if !header.set.contains(self.config.member)
-            && overdue
-            && self.in_flight.contains(self.slots.as_ref(), slot)
-        {
+        if misses && overdue && self.in_flight.contains(self.slots.as_ref(), slot) {
+            self.slots.as_mut()[usize::from(slot)].lost = true;
             self.stats.resent_wanted += 1;
             self.requeue(slot);
         }
@@ -236,6 +319,7 @@ where
     pub(super) fn move_to(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.rtt.heard();
+        self.congestion.restart(self.sends);
         // Back to front, so that what was sent first is sent first again.
         let slots = self.slots.as_ref().len() as u64;
         let Some(plan) = self.plan else { return };
@@ -248,5 +332,20 @@ where
                 self.requeue(slot);
             }
         }
+    }
+}
+
+/// What a result says of a block; `mine` if it holds this worker's values.
+fn sums<'r>(plan: &Plan, header: &Header, lanes: &'r [i32], mine: bool) -> Sums<'r> {
+    Sums {
+        kind: plan.operation.kind,
+        scale: plan.scale(header.scale),
+        nonfinite: header.flags.has(Flags::NONFINITE),
+        lanes,
+        count: Count {
+            summed: header.workers,
+            workers: plan.workers,
+            mine,
+        },
     }
 }

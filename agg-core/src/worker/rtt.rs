@@ -9,6 +9,8 @@ const INITIAL_RTO: Nanos = 50_000_000;
 const MIN_RTO: Nanos = 4_000_000;
 /// Backing off ends here: a member that is merely late is noticed within this time of its return.
 const MAX_RTO: Nanos = 500_000_000;
+/// The least time to a probe: it costs one packet, and repairs what else would keep a whole operation for [`MIN_RTO`].
+const MIN_PROBE: Nanos = 2_000_000;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Rtt {
@@ -68,6 +70,15 @@ impl Rtt {
             .min((grace.max(MIN_RTO) << self.backoff.min(16)).min(MAX_RTO))
     }
 
+    /// How long after a send the oldest of the last chunks in flight is sent again, once: the tail loss probe of RFC 8985,
+    /// section 7.2. After that it is the timer's turn.
+    pub(super) fn probe_after(&self) -> Nanos {
+        match self.smoothed {
+            Some(_) if self.backoff == 0 => (2 * self.overdue()).max(MIN_PROBE),
+            _ => Nanos::MAX,
+        }
+    }
+
     /// The timer fired; returns how many chunks to send again: one more doubling each time, so that a probe stays
     /// cheap while a member is late and a lost window is still repaired in a few steps.
     pub(super) fn back_off(&mut self) -> u32 {
@@ -113,6 +124,23 @@ mod tests {
         assert_eq!(rtt.resend_within(Some(6_000_000)), 6_000_000);
         rtt.back_off();
         assert_eq!(rtt.resend_within(Some(6_000_000)), 12_000_000);
+    }
+
+    #[test]
+    fn resend_5_a_probe_comes_once_and_before_the_timer() {
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.probe_after(), Nanos::MAX, "nothing is known");
+        for _ in 0..100 {
+            rtt.measured(200_000);
+        }
+        assert_eq!(rtt.probe_after(), MIN_PROBE);
+        rtt.back_off();
+        assert_eq!(rtt.probe_after(), Nanos::MAX);
+        let mut rtt = Rtt::default();
+        for _ in 0..100 {
+            rtt.measured(20_000_000);
+        }
+        assert!(rtt.probe_after() > 30_000_000);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a worker sends: contributions, and kept results that the aggregator wants.
 
-use super::{SlotState, Tensor, Worker};
+use super::{SlotState, Tensor, Worker, congestion};
 use crate::wire::{Flags, HEADER_LEN, Header, Kind};
 use crate::{Exponent, MemberSet, Nanos};
 
@@ -16,7 +16,7 @@ where
         if self.failure.is_some() {
             return None;
         }
-        let slot = self.to_send.first()?;
+        let slot = self.next_to_send(now)?;
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.answer {
             state.answer = false;
@@ -32,12 +32,59 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.sends == 0 {
             self.stats.sent += 1;
+            state.first_sent_at = now;
         }
         state.sends += 1;
+        state.passed_over = false;
+        state.urgent = false;
         state.sent_at = now;
         state.order = order;
         self.in_flight.push_back(self.slots.as_mut(), slot);
         Some(len)
+    }
+
+    /// What is sent next, in the order of the list as far as the congestion window lets it (R-CC-1).
+    #[inline(always)]
+    fn next_to_send(&mut self, now: Nanos) -> Option<u16> {
+        let first = self.to_send.first()?;
+        if self.slots.as_ref()[usize::from(first)].answer {
+            return Some(first);
+        }
+        let admitted = self.congestion.admits(self.in_flight.len()) && self.pacing.admits(now);
+        if admitted { Some(first) } else { self.exempt() }
+    }
+
+    /// What is sent whatever the window: kept results, which others wait for, and the oldest chunks. Each member has its
+    /// own order of chunks and its own window: were all that one has in flight waited for by another whose window is full,
+    /// and the other way round, neither would go on. The oldest chunk of all that has no result is so for each member
+    /// that has all results before it: all send it. (Where slots have too few frames, R-SPILL, it may find none, so that
+    /// those that have must go on: chunks that are asked for when nothing has come for long.)
+    #[inline(never)]
+    fn exempt(&mut self) -> Option<u16> {
+        let slots = self.slots.as_ref();
+        if self.urgent {
+            let is_urgent = |slot: &u16| {
+                let state = &slots[usize::from(*slot)];
+                state.answer || state.urgent
+            };
+            let urgent = self.to_send.iter(slots).find(is_urgent);
+            self.urgent = urgent.is_some();
+            if urgent.is_some() {
+                return urgent;
+            }
+        }
+        let plan = self.plan?;
+        let end = plan.base + plan.total();
+        while self.oldest < end && self.is_finished(&plan, self.oldest - plan.base) {
+            self.oldest += 1;
+        }
+        let mut oldest = self.oldest..end.min(self.oldest + u64::from(congestion::SMALLEST));
+        let waits = |chunk: &u64| {
+            let slot = self.slot(*chunk);
+            let is_current = self.slots.as_ref()[usize::from(slot)].chunk == *chunk;
+            is_current && self.to_send.contains(self.slots.as_ref(), slot)
+        };
+        oldest.find(waits).map(|chunk| self.slot(chunk))
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! What time does: chunks are sent again, and operations fail at their deadline (R-RESEND).
 
-use super::{Failure, SlotState, Worker};
+use super::{Failure, SlotState, Worker, congestion};
 use crate::{MemberSet, Nanos};
 
 impl<S, V> Worker<S, V>
@@ -8,13 +8,14 @@ where
     S: AsRef<[SlotState]> + AsMut<[SlotState]>,
     V: AsRef<[i32]> + AsMut<[i32]>,
 {
-    /// When [`Self::handle_timeout`] is to be called; `None` while no operation is under way.
+    /// When [`Self::handle_timeout`] is to be called, and then [`Self::transmit`]; `None` while no operation is under way.
     pub fn next_timeout(&self) -> Option<Nanos> {
         if !self.is_busy() {
             return None;
         }
         let deadline = self.progress_at.saturating_add(self.config.timeout);
-        Some(self.resend_at().map_or(deadline, |resend| resend.min(deadline)))
+        let due = [self.resend_at(), self.pacing.due()];
+        Some(due.into_iter().flatten().fold(deadline, Nanos::min))
     }
 
     /// Acts on what is due: sends the oldest chunks again, or fails the operation.
@@ -22,6 +23,7 @@ where
         if !self.is_busy() {
             return;
         }
+        self.pacing.woken(now);
         if now >= self.progress_at.saturating_add(self.config.timeout) {
             self.fail_overdue();
             return;
@@ -32,6 +34,7 @@ where
             let mut asks = self.asks();
             // Each is looked at once: were those that are passed over turned round and round, some could stay last for ever.
             let last = self.in_flight.last();
+            let mut unanswered = 0;
             for _ in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
                 let state = &mut self.slots.as_mut()[usize::from(slot)];
@@ -43,12 +46,16 @@ where
                     self.in_flight.push_back(self.slots.as_mut(), slot);
                 } else {
                     asks -= u16::from(held);
+                    unanswered += u32::from(!held && state.sends > 1);
                     self.stats.resent_timeout += 1;
                     self.requeue(slot);
                 }
                 if last == Some(slot) {
                     break;
                 }
+            }
+            if unanswered >= congestion::MANY {
+                self.congestion.silenced();
             }
         }
     }
@@ -60,11 +67,24 @@ where
 
     /// R-RESEND-2: results of later sends have come, at least a round trip after this one went out.
     pub(super) fn resend_overtaken(&mut self, now: Nanos) {
+        // With fewer in flight no more can overtake.
+        let overtakers = self.reordering.window().min(u64::from(self.congestion.window()));
         while let Some(slot) = self.in_flight.first() {
             let state = &self.slots.as_ref()[usize::from(slot)];
-            let overtaken = state.order + self.reordering.window() < self.answered_order;
+            let overtaken = state.order + overtakers < self.answered_order;
             if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
                 break;
+            }
+            let held = state
+                .present
+                .is_some_and(|present| present.contains(self.config.member));
+            if held && !state.passed_over {
+                // Somebody else's is missing, and who that is has been told. Next time it may be the result that is.
+                let state = &mut self.slots.as_mut()[usize::from(slot)];
+                state.passed_over = true;
+                state.sent_at = now;
+                self.in_flight.push_back(self.slots.as_mut(), slot);
+                continue;
             }
             self.stats.resent_overtaken += 1;
             self.requeue(slot);
@@ -115,10 +135,24 @@ where
 
     fn resend_at(&self) -> Option<Nanos> {
         let slot = self.in_flight.first()?;
-        Some(
-            self.slots.as_ref()[usize::from(slot)].sent_at
-                + self.rtt.resend_within(self.config.policy.grace()),
-        )
+        let sent_at = self.slots.as_ref()[usize::from(slot)].sent_at;
+        let timer = sent_at + self.rtt.resend_within(self.config.policy.grace());
+        if !self.is_last_flight() {
+            return Some(timer);
+        }
+        // From the last result on: while results come, others may.
+        let silent_from = sent_at.max(self.progress_at);
+        Some(timer.min(silent_from.saturating_add(self.rtt.probe_after())))
+    }
+
+    /// Whether no result has come for as long as the timer is.
+    pub(super) fn is_stuck(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.progress_at) >= self.rtt.resend_after()
+    }
+
+    /// Whether nothing of the operation is left to be sent, so that nothing can overtake what is in flight (R-RESEND-5).
+    fn is_last_flight(&self) -> bool {
+        self.to_send.first().is_none() && !self.is_stalled()
     }
 
     /// Queues a chunk in flight to be sent again, before anything new.
@@ -133,6 +167,7 @@ mod tests {
     use super::*;
     use crate::wire::{Flags, Header, Kind, NO_MEMBER};
     use crate::worker::WorkerConfig;
+    use crate::worker::congestion::Congestion;
     use crate::{Epoch, Exponent, Lanes, OpKind, Operation, Policy, Tensor};
     extern crate std;
     use std::vec::Vec;
@@ -156,6 +191,7 @@ mod tests {
         };
         let slots = vec![SlotState::default(); usize::from(window)];
         let mut worker = Worker::new(config, slots, vec![0; 16 * usize::from(window)]).unwrap();
+        worker.congestion = Congestion::opened(window);
         worker.start(operation(values), values.len() as u64, 0).unwrap();
         assert_eq!(sent(&mut worker, 0, values).len(), usize::from(chunks));
         worker

@@ -31,11 +31,20 @@ pub struct SlotState {
     pub(super) outstanding: bool,
     /// How often the chunk was sent.
     pub(super) sends: u32,
+    /// When it was sent first.
+    pub(super) first_sent_at: Nanos,
+    /// When it was last sent, or passed over when its turn to be sent again had come.
     pub(super) sent_at: Nanos,
     /// The position of its last send among all sends.
     pub(super) order: u64,
     /// The members that were in when the aggregator last said so.
     pub(super) present: Option<MemberSet>,
+    /// The aggregator has said that this member's contribution did not come, though it had the time.
+    pub(super) lost: bool,
+    /// Others have overtaken it since its last send, and it was not sent again since the aggregator had said to hold it.
+    pub(super) passed_over: bool,
+    /// Nothing goes on without it: it is sent whatever the congestion window.
+    pub(super) urgent: bool,
     /// A Want is to be answered with the kept result.
     pub(super) answer: bool,
     /// The agreed exponent of the chunk that depends on the one at this index of the operation (R-NUM-3).
@@ -51,9 +60,13 @@ impl Default for SlotState {
             chunk: 0,
             outstanding: false,
             sends: 0,
+            first_sent_at: 0,
             sent_at: 0,
             order: 0,
             present: None,
+            lost: false,
+            passed_over: false,
+            urgent: false,
             answer: false,
             exponent: Exponent::NONE,
             links: [UNLINKED; 2],
@@ -83,6 +96,7 @@ pub(super) struct List {
     which: usize,
     first: u16,
     last: u16,
+    len: u16,
 }
 
 impl List {
@@ -92,6 +106,7 @@ impl List {
             which: 0,
             first: END,
             last: END,
+            len: 0,
         }
     }
 
@@ -101,6 +116,7 @@ impl List {
             which: 1,
             first: END,
             last: END,
+            len: 0,
         }
     }
 
@@ -110,6 +126,20 @@ impl List {
 
     pub(super) fn last(&self) -> Option<u16> {
         (self.last != END).then_some(self.last)
+    }
+
+    /// How many slots are in it.
+    pub(super) fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Its slots, in order.
+    pub(super) fn iter(&self, slots: &[SlotState]) -> impl Iterator<Item = u16> {
+        let next = |slot: &u16| {
+            let next = slots[usize::from(*slot)].links[self.which].next;
+            (next != END).then_some(next)
+        };
+        core::iter::successors(self.first(), next)
     }
 
     pub(super) fn contains(&self, slots: &[SlotState], slot: u16) -> bool {
@@ -128,6 +158,7 @@ impl List {
             last => slots[usize::from(last)].links[self.which].next = slot,
         }
         self.last = slot;
+        self.len += 1;
     }
 
     pub(super) fn push_front(&mut self, slots: &mut [SlotState], slot: u16) {
@@ -142,6 +173,7 @@ impl List {
             first => slots[usize::from(first)].links[self.which].previous = slot,
         }
         self.first = slot;
+        self.len += 1;
     }
 
     /// Takes `slot` out; nothing happens where it is not in.
@@ -163,6 +195,7 @@ impl List {
             next => slots[usize::from(next)].links[self.which].previous = previous,
         }
         slots[usize::from(slot)].links[self.which] = UNLINKED;
+        self.len -= 1;
     }
 }
 
@@ -173,12 +206,8 @@ mod tests {
     use std::vec::Vec;
 
     fn order(list: &List, slots: &[SlotState]) -> Vec<u16> {
-        let mut found = Vec::new();
-        let mut at = list.first;
-        while at != END {
-            found.push(at);
-            at = slots[usize::from(at)].links[list.which].next;
-        }
+        let found: Vec<_> = list.iter(slots).collect();
+        assert_eq!(found.len(), usize::from(list.len()));
         found
     }
 

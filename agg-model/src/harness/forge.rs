@@ -7,6 +7,7 @@ use crate::harness::random::Random;
 use crate::harness::step::{Contribution, Down, Oddity, Says};
 use crate::kind::{ElementKind, ModelKind, Op};
 use crate::packet::{DATA, HEADER, ModelPacket, REFUSAL, WANT, members, to_bytes};
+use crate::probe::PROBE;
 use crate::{ModelJob, Source};
 
 /// Where a packet is meant to go.
@@ -45,6 +46,7 @@ impl Sender<'_> {
             resend: false,
             nonfinite: false,
             header_only: round.is_multiple_of(3),
+            congested: false,
             member: 255,
             slot: self.slot,
             key: self.job.key,
@@ -72,6 +74,7 @@ pub fn forge(contribution: &Contribution, sender: &Sender<'_>) -> (Vec<u8>, Sour
         set: member.set.clone(),
         workers: member.workers,
         next: Some(i16::from(contribution.next)),
+        congested: contribution.values.is_multiple_of(5),
         ..sender.packet()
     };
     finish(
@@ -98,6 +101,7 @@ pub fn forge_down(down: &Down, sender: &Sender<'_>) -> (Vec<u8>, Source) {
     let packet = match down.says {
         Says::Result => ModelPacket {
             result: true,
+            congested: down.values.is_multiple_of(5),
             ..plain
         },
         Says::Want => ModelPacket {
@@ -138,7 +142,7 @@ fn finish(
                     .fold(0, |workers, member| workers.wrapping_add(member.workers));
             }
             Oddity::Down => packet.up = false,
-            Oddity::Kind(kind) => packet.kind = kind % 5,
+            Oddity::Kind(kind) => packet.kind = kind % 6,
             Oddity::Flags(flags) => {
                 packet.up ^= flags & 1 != 0;
                 packet.result ^= flags & 2 != 0;
@@ -178,7 +182,7 @@ fn finish(
             }
         }
     }
-    if packet.kind == DATA && !packet.header_only {
+    if [DATA, PROBE].contains(&packet.kind) && !packet.header_only {
         packet.rest = to_bytes(&Random::new(u64::from(values)).integers(job.lanes));
     }
     let mut bytes = packet.emit();

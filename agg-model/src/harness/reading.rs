@@ -35,6 +35,7 @@ fn as_model(header: &Header, rest: &[u8]) -> ModelPacket {
         resend: flag(Flags::RESEND),
         nonfinite: flag(Flags::NONFINITE),
         header_only: flag(Flags::HEADER_ONLY),
+        congested: flag(Flags::CONGESTED),
         member: header.member,
         slot: header.slot,
         key: header.key,

@@ -13,6 +13,12 @@ pub struct RankFigures {
     pub packets: u64,
     /// Chunks sent again in them.
     pub resends: u64,
+    /// Results in them that the network has marked.
+    pub marked: u64,
+    /// How often the rank has put fewer chunks in flight in them.
+    pub decreases: u64,
+    /// Chunks that may be in flight at their end.
+    pub congestion_window: u64,
     /// Time in them, and of that the time in which nothing could be sent although there were chunks left.
     pub busy: Duration,
     pub stalled: Duration,
@@ -28,7 +34,7 @@ pub struct RankFigures {
 }
 
 /// Numbers before the times, as they are gathered. The first one says that the rank is there.
-const FIXED: usize = 11;
+const FIXED: usize = 14;
 
 impl RankFigures {
     /// As plain numbers, to be gathered.
@@ -39,6 +45,9 @@ impl RankFigures {
             nanos(&self.cpu),
             self.packets,
             self.resends,
+            self.marked,
+            self.decreases,
+            self.congestion_window,
             nanos(&self.busy),
             nanos(&self.stalled),
             self.chunks,
@@ -58,6 +67,9 @@ impl RankFigures {
             cpu,
             packets,
             resends,
+            marked,
+            decreases,
+            congestion_window,
             busy,
             stalled,
             chunks,
@@ -71,6 +83,9 @@ impl RankFigures {
             cpu: Duration::from_nanos(cpu),
             packets,
             resends,
+            marked,
+            decreases,
+            congestion_window,
             busy: Duration::from_nanos(busy),
             stalled: Duration::from_nanos(stalled),
             chunks,
@@ -106,6 +121,9 @@ mod tests {
             cpu: Duration::from_micros(1),
             packets: 2,
             resends: 3,
+            marked: 11,
+            decreases: 12,
+            congestion_window: 13,
             busy: Duration::from_micros(4),
             stalled: Duration::from_micros(6),
             chunks: 7,

@@ -68,9 +68,15 @@ pub struct SizeReport {
     pub packets_sent: u64,
     /// Chunks among them that were sent again.
     pub resends: u64,
+    /// Results that the network has marked (ECN).
+    pub marked: u64,
+    /// How often a rank has put fewer chunks in flight, since the network was congested.
+    pub congestion_decreases: u64,
+    /// Chunks that may be in flight at the end, of the rank that may have the fewest, on its first stream.
+    pub congestion_window: u64,
     /// Values in a chunk.
     pub lanes: u32,
-    /// Chunks in flight on each stream.
+    /// Chunks in flight on each stream, at most.
     pub window: u32,
     /// Streams.
     pub streams: u32,
@@ -184,6 +190,13 @@ impl SizeReport {
             loopback_bytes: None,
             packets_sent: total(|figures| figures.packets),
             resends: total(|figures| figures.resends),
+            marked: total(|figures| figures.marked),
+            congestion_decreases: total(|figures| figures.decreases),
+            congestion_window: left
+                .iter()
+                .map(|(_, figures)| figures.congestion_window)
+                .min()
+                .unwrap_or(0),
             lanes: stats.lanes,
             window: stats.window,
             streams: stats.streams,

@@ -58,6 +58,9 @@ fn timed<T>(
     let after = world.stats();
     figures.packets += after.packets_sent - stats.packets_sent;
     figures.resends += after.resends - stats.resends;
+    figures.marked += after.marked - stats.marked;
+    figures.decreases += after.congestion_decreases - stats.congestion_decreases;
+    figures.congestion_window = u64::from(after.congestion_window);
     figures.busy += after.busy - stats.busy;
     figures.stalled += after.stalled - stats.stalled;
     Ok(summed)

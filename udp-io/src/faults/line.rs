@@ -12,6 +12,7 @@ use rand_chacha::{
 };
 
 use super::{FaultConfig, Probability};
+use crate::Arrival;
 
 /// A reordered packet waits for at most this many later ones...
 const MAX_OVERTAKERS: u64 = 4;
@@ -37,9 +38,10 @@ pub struct FaultCounts {
     pub overflowed: u64,
 }
 
-/// A packet on its way, and where it comes from or goes to.
+/// A packet on its way, and where it comes from or goes to: what is an [`Arrival`] at both ends.
 struct Packet {
     peer: SocketAddr,
+    congested: bool,
     bytes: Vec<u8>,
 }
 
@@ -86,7 +88,7 @@ impl Line {
     }
 
     /// Takes a packet in.
-    pub(super) fn enter(&mut self, peer: SocketAddr, bytes: &[u8], now: Instant) {
+    pub(super) fn enter(&mut self, arrival: Arrival<'_>, now: Instant) {
         // All draws are made for every packet, so that neither the probability of one fault nor the clock moves
         // where the others strike.
         let lost = self.strikes(self.config.loss);
@@ -99,7 +101,7 @@ impl Line {
         }
         self.counts.duplicated += u64::from(duplicated);
         for fate in &fates[..1 + usize::from(duplicated)] {
-            self.enter_copy(peer, bytes, fate, now);
+            self.enter_copy(arrival, fate, now);
         }
     }
 
@@ -115,7 +117,8 @@ impl Line {
         }
     }
 
-    fn enter_copy(&mut self, peer: SocketAddr, bytes: &[u8], fate: &Fate, now: Instant) {
+    fn enter_copy(&mut self, arrival: Arrival<'_>, fate: &Fate, now: Instant) {
+        let bytes = arrival.bytes;
         if self.queue.len() + self.held.len() >= LIMIT {
             self.counts.overflowed += 1;
             return;
@@ -128,7 +131,11 @@ impl Line {
             let bit = (random % (8 * copy.len() as u64)) as usize;
             copy[bit / 8] ^= 1 << (bit % 8);
         }
-        let packet = Packet { peer, bytes: copy };
+        let packet = Packet {
+            peer: arrival.source,
+            congested: arrival.congested,
+            bytes: copy,
+        };
         match fate.overtakers {
             Some(overtakers) => {
                 self.counts.reordered += 1;
@@ -157,10 +164,15 @@ impl Line {
     }
 
     /// Gives what is due to `deliver`, in order, until it answers `false` to mean it has no room.
-    pub(super) fn leave(&mut self, now: Instant, mut deliver: impl FnMut(SocketAddr, &[u8]) -> bool) {
+    pub(super) fn leave(&mut self, now: Instant, mut deliver: impl FnMut(Arrival<'_>) -> bool) {
         self.release_held(now);
         while let Some((due, packet)) = self.queue.front() {
-            if *due > now || !deliver(packet.peer, &packet.bytes) {
+            let arrival = Arrival {
+                source: packet.peer,
+                congested: packet.congested,
+                bytes: &packet.bytes,
+            };
+            if *due > now || !deliver(arrival) {
                 break;
             }
             self.spare
@@ -196,6 +208,14 @@ mod tests {
 
     const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 
+    fn arrival(bytes: &[u8]) -> Arrival<'_> {
+        Arrival {
+            source: PEER,
+            congested: false,
+            bytes,
+        }
+    }
+
     fn p(p: f64) -> Probability {
         Probability::new(p).unwrap()
     }
@@ -206,12 +226,12 @@ mod tests {
         let mut out = Vec::new();
         let mut now = Instant::now();
         for i in 0..count {
-            line.enter(PEER, &i.to_le_bytes(), now);
+            line.enter(arrival(&i.to_le_bytes()), now);
         }
         while let Some(due) = line.next_due() {
             now = now.max(due);
-            line.leave(now, |_, bytes| {
-                out.push(bytes.to_vec());
+            line.leave(now, |left| {
+                out.push(left.bytes.to_vec());
                 true
             });
         }
@@ -325,7 +345,7 @@ mod tests {
         };
         let mut line = Line::new(config, 0);
         let start = Instant::now();
-        line.enter(PEER, &[1], start);
+        line.enter(arrival(&[1]), start);
         assert_eq!(line.next_due(), Some(start + MAX_HOLD));
         assert!(!line.is_due(start + MAX_HOLD));
         assert!(line.is_due(start + MAX_HOLD + delay));

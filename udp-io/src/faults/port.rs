@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{FaultConfig, FaultCounts, line::Line};
-use crate::{Held, MAX_DATAGRAM, Port, RecvBatch, SendBatch, UdpPort};
+use crate::{Arrival, Held, MAX_DATAGRAM, Port, RecvBatch, SendBatch, UdpPort};
 
 /// Trains for what leaves a faulty port. Only as good as its throughput needs.
 const TRAINS: usize = 16;
@@ -67,12 +67,12 @@ impl Port for FaultyPort {
         // While the reader is behind, the socket's buffer is the better queue: its limit is the user's.
         if !line.is_due(now) {
             self.udp.recv(batch)?;
-            for (source, packet) in batch.packets() {
-                line.enter(source, packet, now);
+            for arrival in batch.arrivals() {
+                line.enter(arrival, now);
             }
         }
         batch.clear();
-        line.leave(now, |source, packet| batch.append(source, packet));
+        line.leave(now, |arrival| batch.append(arrival));
         Ok(batch.packets().count())
     }
 
@@ -81,7 +81,12 @@ impl Port for FaultyPort {
         let now = Instant::now();
         let mut taken = 0_usize;
         for (dest, packet) in batch.packets() {
-            sending.line.enter(dest, packet, now);
+            let departing = Arrival {
+                source: dest,
+                congested: false,
+                bytes: packet,
+            };
+            sending.line.enter(departing, now);
             taken += 1;
         }
         batch.clear();
@@ -122,8 +127,8 @@ impl Sending {
     fn drain(&mut self, udp: &UdpPort, now: Instant) -> io::Result<()> {
         let Sending { line, batch } = self;
         let mut result = Ok(());
-        line.leave(now, |dest, packet| {
-            result = udp.send(batch, dest, packet);
+        line.leave(now, |departing| {
+            result = udp.send(batch, departing.source, departing.bytes);
             result.is_ok()
         });
         udp.flush(batch)?;

@@ -6,6 +6,9 @@ use super::Watch;
 use crate::ModelSum;
 use crate::packet::{DATA, ModelPacket, to_bytes};
 
+/// R-CC-1: chunks that may be in flight whatever the network says.
+const SMALLEST_WINDOW: usize = 4;
+
 impl Watch {
     /// R-WANT-1: what was asked for, as it was kept.
     pub(super) fn check_answer(&mut self, packet: &ModelPacket) {
@@ -17,6 +20,8 @@ impl Watch {
             up: true,
             member: self.place.member,
             epoch: self.epoch,
+            resend: false,
+            congested: false,
             ..kept.clone()
         };
         assert_eq!(packet, &as_sent, "left: sent, right: kept");
@@ -39,14 +44,14 @@ impl Watch {
             );
         }
         let (input, lanes) = (&current.input, self.job.lanes);
-        let header_only = index < current.headers;
+        let header_only = current.block(index).is_none();
         let scale = match header_only {
             true => None,
             false => self.scale_of(index),
         };
         let mut values = Vec::new();
         let mut nonfinite = false;
-        if let Some(block) = index.checked_sub(current.headers) {
+        if let Some(block) = current.block(index) {
             let floats = input.block(block, lanes);
             nonfinite = input.kind.is_scaled() && floats.iter().any(|x| !x.is_finite());
             values = input.lanes_of(block, lanes, input.scale(scale, current.workers));
@@ -58,6 +63,7 @@ impl Watch {
             resend: self.waiting.contains_key(&index),
             nonfinite,
             header_only,
+            congested: false,
             member: self.place.member,
             slot: packet.slot,
             key: self.job.key,
@@ -92,14 +98,23 @@ impl Watch {
             "R-WANT-1: results of slots {:?} were not sent",
             self.owed
         );
+        // R-CC-1: what may be sent, and then what must.
+        let here = (self.epoch, self.place.member);
+        let in_flight = self.waiting.values();
+        let in_flight = in_flight.filter(|packet| (packet.epoch, packet.member) == here);
+        let is_full = in_flight.count() >= SMALLEST_WINDOW;
+        let oldest = (0..current.total()).find(|index| !self.finished.contains(index));
         for index in (0..current.total()).filter(|index| self.is_begun(*index)) {
+            if is_full && Some(index) != oldest {
+                continue;
+            }
             let sent = self
                 .waiting
                 .get(&index)
                 .map(|packet| (packet.epoch, packet.member));
             assert_eq!(
                 sent,
-                Some((self.epoch, self.place.member)),
+                Some(here),
                 "R-OP-3, R-EPOCH-3, R-REFORM-2: chunk {index} was not sent to this place"
             );
         }

@@ -74,7 +74,7 @@ fn not_packets(player: &mut Player, job: &JobLine, good: &ModelPacket) {
         (changed(good, 2, 0, true), foreign, "version 0"),
         (changed(good, 3, 0, true), foreign, "kind 0"),
         (changed(good, 3, 4, true), foreign, "kind 4"),
-        (changed(good, 4, 0x21, true), foreign, "an unknown flag, bit 5"),
+        (changed(good, 4, 0x41, true), foreign, "an unknown flag, bit 6"),
         (changed(good, 4, 0x81, true), foreign, "an unknown flag, bit 7"),
         (
             changed(good, 20, 2, false),

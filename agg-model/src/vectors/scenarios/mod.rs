@@ -6,6 +6,7 @@ mod invalid;
 mod kinds;
 mod leaves;
 mod loss;
+mod marks;
 mod quorum;
 mod rounds;
 mod sets;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Trace> {
     vec![
         sums::integers(),
         sums::floats(),
+        marks::marks(),
         sums::wide("sum-256-lanes", 256),
         sums::wide("sum-352-lanes", 352),
         sums::not_finite(),
@@ -122,6 +124,7 @@ fn contribution(job: &JobLine, member: u8, chunk: u64) -> ModelPacket {
         resend: false,
         nonfinite: false,
         header_only: false,
+        congested: false,
         member,
         slot: (chunk % u64::from(job.window)) as u16,
         key: job.key.0,
