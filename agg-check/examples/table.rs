@@ -25,6 +25,9 @@ fn scenarios() -> Vec<Scenario> {
         given::three_workers_two_slots,
         given::floats_then_integers,
         given::short_floats,
+        given::repeated_floats,
+        given::mispredicted_floats,
+        given::predicted_floats,
         given::many_operations,
         given::smallest,
         given::wrap_around,
@@ -59,6 +62,7 @@ fn levels() -> Vec<Scenario> {
         given::two_small_leaves(3),
         given::two_small_leaves(4),
         given::floats_over_leaves(),
+        given::repeated_floats_over_leaves(),
         given::beside_a_leaf(),
         given::beside_a_small_leaf(),
         given::disagreement_over_leaves(),
@@ -69,6 +73,7 @@ fn levels() -> Vec<Scenario> {
         troubled(given::two_small_leaves(2), Trouble::Reform),
         troubled(given::two_small_leaves(3), Trouble::Reform),
         troubled(given::floats_over_leaves(), Trouble::Reform),
+        troubled(given::repeated_floats_over_leaves(), Trouble::Reform),
         given::to_the_root(given::two_leaves()),
         given::to_the_other_leaf(given::two_leaves()),
     ]
@@ -81,6 +86,7 @@ fn deaths() -> Vec<Scenario> {
         for scenario in [given::short_operations(3), given::short_operations_two_slots(3)] {
             scenarios.push(troubled(scenario, Trouble::Shrink(worker)));
         }
+        scenarios.push(troubled(given::repeated_floats_of(3), Trouble::Shrink(worker)));
     }
     scenarios.push(troubled(given::short_operations(4), Trouble::Shrink(0)));
     scenarios.push(given::death_at_a_leaf());

@@ -47,6 +47,36 @@ pub fn short_floats() -> Scenario {
     Scenario::new("2 workers, W=2, f32 (1), barrier, f32 (2)", 2, 2, script)
 }
 
+/// Floats of one block again and again. With two workers the exponents are 7, 11, 11, 10: the second operation goes by a wrong
+/// prediction, the third by none, the fourth by a right one.
+pub fn repeated_floats() -> Scenario {
+    repeated_floats_of(2)
+}
+
+/// Floats of two blocks, predicted wrongly, over two slots.
+pub fn mispredicted_floats() -> Scenario {
+    Scenario::new("2 workers, W=2, f32 (2) twice", 2, 2, vec![Step::f32(2); 2])
+}
+
+/// Floats of two blocks, predicted rightly, then integers: results that were held back are those of earlier rounds then.
+pub fn predicted_floats() -> Scenario {
+    let script = vec![BARRIER, Step::f32(2), Step::f32(2), Step::i32(2)];
+    Scenario::new("2 workers, W=2, barrier, f32 (2) twice, i32 (2)", 2, 2, script)
+}
+
+/// The same with other workers: exponents of three are 13, 17, 17, 16.
+pub fn repeated_floats_of(members: usize) -> Scenario {
+    let name = format!("{members} workers, W=1, f32 (1) 4 times");
+    Scenario::new(&name, members, 1, vec![Step::f32(1); 4])
+}
+
+/// The same over two levels.
+pub fn repeated_floats_over_leaves() -> Scenario {
+    let script = repeated_floats().script;
+    Scenario::new("1 + 1 workers at leaves, W=1, f32 (1) 4 times", 2, 1, script)
+        .over(Topology::tree(&[], &[&[0], &[1]]))
+}
+
 /// Operations of one chunk each: a worker is between operations after each result.
 pub fn many_operations() -> Scenario {
     Scenario::new(

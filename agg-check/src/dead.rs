@@ -9,7 +9,7 @@ use agg_core::Epoch;
 use agg_core::wire::{Flags, Header, Kind, Refusal};
 
 use crate::member::Member;
-use crate::node::{Held, Node};
+use crate::node::{Held, Node, is_of};
 
 /// Whether a packet from an aggregator is dead to a member: of an older epoch, or of a round that it has the result
 /// of. A Want of just that round is alive, for it is answered, and so is one of a higher epoch, which moves the member.
@@ -58,8 +58,8 @@ pub fn to_node(header: &Header, node: &Node, sender: Option<u8>) -> bool {
         return false;
     }
     let first_send = !header.flags.has(Flags::RESEND) && !header.flags.has(Flags::RESULT);
-    // After a death a chunk can be of another operation than in another history.
-    let same = held.op_seq == header.op_seq;
+    // After a death a chunk can be of another operation, or another one of it, than in another history.
+    let same = held.is_of == is_of(header);
     let merged = !quorum && same && first_send && held.set.contains(sender);
     let settled = !job.spills && (held.complete || merged);
     held.round.is_after(header.round) || (held.round == header.round && settled)

@@ -26,7 +26,7 @@ pub struct Report {
     pub schedules: usize,
     /// How often timers fired in the longest of them.
     pub alarms: usize,
-    /// In how many distinct steps aggregators counted what.
+    /// In how many distinct steps members and aggregators counted what.
     pub counted: BTreeMap<&'static str, usize>,
     /// Which rules can be violated, and the shortest way to it.
     pub violations: BTreeMap<&'static str, Vec<String>>,
@@ -96,12 +96,14 @@ impl Report {
     /// Panics unless aggregators did all of this: a scenario that does not reach a rule does not check it.
     pub fn assert_counted(&self, counters: &[agg_core::Counter]) -> &Self {
         for counter in counters {
-            assert!(
-                self.counted.contains_key(counter.name()),
-                "never: {}\n{self}",
-                counter.name()
-            );
+            self.assert_reached(counter.name());
         }
+        self
+    }
+
+    /// The same of what members or aggregators count by this name.
+    pub fn assert_reached(&self, name: &str) -> &Self {
+        assert!(self.counted.contains_key(name), "never: {name}\n{self}");
         self
     }
 

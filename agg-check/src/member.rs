@@ -72,7 +72,15 @@ pub struct Sent {
     /// When the timers fire later. In a network that can hold a packet back for ever, whatever a timer will send may
     /// as well be sent right away, so timers need no step of their own.
     pub again: Vec<Packet>,
+    /// What its worker counted that the exploration is to have reached ([`PREDICTED`], [`MISPREDICTED`]).
+    pub counted: Vec<&'static str>,
 }
+
+/// An operation went by a prediction, which was right (R-NUM-11).
+pub const PREDICTED: &str = "operations_predicted";
+
+/// An operation's prediction was wrong.
+pub const MISPREDICTED: &str = "operations_mispredicted";
 
 /// For whom a result stands, as a member took it under a quorum: the set, the workers, the operation.
 type Taken = (MemberSet, u32, u32);
@@ -230,6 +238,13 @@ impl Member {
             return (next, sent);
         }
         next.react(event, scenario);
+        let (before, after) = (self.worker.stats(), next.worker.stats());
+        if after.predicted > before.predicted {
+            sent.counted.push(PREDICTED);
+        }
+        if after.mispredicted > before.mispredicted {
+            sent.counted.push(MISPREDICTED);
+        }
         if scenario.trouble == Trouble::FailOver && next.worker.epoch() > Epoch(1) {
             next.home = 1;
         }

@@ -3,8 +3,8 @@
 use std::hash::{Hash, Hasher};
 
 use agg_core::slot::Head;
-use agg_core::wire::{Header, packet_len};
-use agg_core::{Counter, Job, MemberSet, Round, Verdict};
+use agg_core::wire::{Flags, Header, packet_len};
+use agg_core::{Counter, Exponent, Job, MemberSet, Round, Verdict};
 
 use crate::engine::{Done, Engine, Memory};
 use crate::member::KEY;
@@ -83,14 +83,20 @@ enum Slots {
 pub struct Held {
     /// Its round.
     pub round: Round,
-    /// Its operation.
-    pub op_seq: u32,
+    /// Its operation, whether it is without values, and their scale.
+    pub is_of: (u32, bool, Exponent),
     /// The members whose values it holds.
     pub set: MemberSet,
     /// Those that need it no more (R-QUORUM-2).
     pub past: MemberSet,
     /// Nothing is waited for.
     pub complete: bool,
+}
+
+/// What must agree in all that is merged (R-OP-4, R-NUM-4).
+pub fn is_of(header: &Header) -> (u32, bool, Exponent) {
+    let header_only = header.flags.has(Flags::HEADER_ONLY);
+    (header.op_seq, header_only, header.scale)
 }
 
 /// What an aggregator did.
@@ -164,7 +170,7 @@ impl Node {
         let full = self.job.parent.is_some() && header.workers == self.workers;
         Some(Held {
             round: header.round,
-            op_seq: header.op_seq,
+            is_of: is_of(&header),
             set: header.set,
             past: head.held_back(&header, self.job.epoch).set,
             complete: head.waiting().is_none() && !full,

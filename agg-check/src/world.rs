@@ -118,6 +118,7 @@ impl World {
             let bytes = packet.as_ref().map_or(&[][..], |packet| &packet.bytes);
             let event = event.map(|_| bytes);
             let (next, sent) = self.member(id).after(event, &self.scenario);
+            self.count(sent.counted);
             let next = MemberId(self.members.number(next));
             Step {
                 next,
@@ -137,14 +138,7 @@ impl World {
             let engine = self.engines[node.topology()][node.number()].as_ref();
             let engine = engine.expect("an aggregator that is lost does nothing");
             let (next, handled) = node.after(event, &self.scenario, engine);
-            for counter in handled.counters {
-                *self
-                    .counted
-                    .lock()
-                    .expect("no panic under the lock")
-                    .entry(counter.name())
-                    .or_default() += 1;
-            }
+            self.count(handled.counters.iter().map(|counter| counter.name()));
             let next = NodeId(self.nodes.number(next));
             Step {
                 next,
@@ -260,7 +254,14 @@ impl World {
         dead
     }
 
-    /// In how many distinct steps aggregators counted what.
+    fn count(&self, names: impl IntoIterator<Item = &'static str>) {
+        let mut counted = self.counted.lock().expect("no panic under the lock");
+        for name in names {
+            *counted.entry(name).or_default() += 1;
+        }
+    }
+
+    /// In how many distinct steps members and aggregators counted what.
     pub fn counted(&self) -> BTreeMap<&'static str, usize> {
         self.counted.lock().expect("no panic under the lock").clone()
     }

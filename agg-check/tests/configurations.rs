@@ -4,6 +4,7 @@
 mod common;
 
 use agg_check::configurations::{self as given, troubled};
+use agg_check::member::{MISPREDICTED, PREDICTED};
 use agg_check::{Report, Scenario, Trouble, explore};
 use agg_core::Counter;
 
@@ -90,6 +91,28 @@ fn short_floats() {
 #[ignore = "minutes"]
 fn short_floats_and_a_fail_over() {
     check(given::short_floats(), Trouble::FailOver);
+}
+
+#[test]
+fn num_11_repeated_floats() {
+    for trouble in TROUBLES {
+        let report = check(given::repeated_floats(), trouble);
+        report.assert_reached(PREDICTED).assert_reached(MISPREDICTED);
+    }
+}
+
+#[test]
+fn num_11_mispredicted_floats() {
+    for trouble in [Trouble::None, Trouble::Restart] {
+        check(given::mispredicted_floats(), trouble).assert_reached(MISPREDICTED);
+    }
+}
+
+#[test]
+fn num_11_predicted_floats() {
+    for trouble in [Trouble::None, Trouble::Restart] {
+        check(given::predicted_floats(), trouble).assert_reached(PREDICTED);
+    }
 }
 
 #[test]

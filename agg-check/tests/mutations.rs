@@ -193,6 +193,24 @@ fn num_3_the_exponent_of_the_last_arrival_is_not_the_largest() {
 }
 
 #[test]
+fn num_11_a_sum_of_clamped_values_is_no_sum() {
+    worker(
+        given::repeated_floats(),
+        WorkerMutation::TakeClamped,
+        rules::EXACT,
+    );
+}
+
+#[test]
+fn num_11_workers_that_judge_a_prediction_alone_part_ways() {
+    worker(
+        given::repeated_floats(),
+        WorkerMutation::JudgeAlone,
+        rules::TERMINATION,
+    );
+}
+
+#[test]
 fn num_5_resends_with_other_bits_make_other_results() {
     worker(calm(1), WorkerMutation::ChangeBits, rules::AGREEMENT);
 }

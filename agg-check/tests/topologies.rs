@@ -4,6 +4,7 @@
 mod common;
 
 use agg_check::configurations::{self as given, troubled};
+use agg_check::member::{MISPREDICTED, PREDICTED};
 use agg_check::{Scenario, Trouble, explore};
 use agg_core::Counter;
 
@@ -102,6 +103,32 @@ fn a_worker_dies() {
             let scenario = troubled(scenario.clone(), Trouble::Shrink(worker));
             check(scenario, &[Counter::Restored, Counter::Completed]);
         }
+    }
+}
+
+/// Who survives predicts alike, whatever it had of the operation that ended: a prediction that one had seen fail, too.
+#[test]
+fn num_11_a_worker_dies() {
+    for worker in [0, 2] {
+        let scenario = troubled(given::repeated_floats_of(3), Trouble::Shrink(worker));
+        let report = explore(scenario);
+        println!("{report}");
+        report.assert_holds().assert_counted(&[Counter::Restored]);
+        report.assert_reached(PREDICTED).assert_reached(MISPREDICTED);
+    }
+}
+
+#[test]
+fn num_11_two_levels() {
+    let scenario = given::repeated_floats_over_leaves();
+    for (scenario, reached) in [
+        (scenario.clone(), &LEAF[..]),
+        (troubled(scenario, Trouble::Reform), &RESTORED),
+    ] {
+        let report = explore(scenario);
+        println!("{report}");
+        report.assert_holds().assert_counted(reached);
+        report.assert_reached(PREDICTED).assert_reached(MISPREDICTED);
     }
 }
 

@@ -119,6 +119,11 @@ pub struct Capabilities {
     pub receive_buffer: u64,
     /// Frames that wait in an interface's receive ring at most, where the host takes them from there; 0: no such limit.
     pub receive_ring: u32,
+    /// Whether it answers probes of its epoch (R-PROBE-2).
+    pub answers_probes: bool,
+    /// Name of the abstract Unix socket by which ranks of the same machine attach themselves, to send through shared memory;
+    /// empty: there is none.
+    pub shared_memory: String,
 }
 
 /// A job as the data plane gets it: everything negotiated, all members known.
@@ -153,7 +158,9 @@ pub struct JobSpec {
 /// A member of a [`JobSpec`]: a worker, or a child aggregator that stands for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSpec {
-    /// Source address by stream. IPv4 addresses are never in their IPv6-mapped form.
+    /// Source address by stream. IPv4 addresses are never in their IPv6-mapped form. An
+    /// [`attached_address`](crate::attached_address) is a host's that has [`Capabilities::shared_memory`], which must see
+    /// whether it is one of its own.
     pub endpoints: Vec<SocketAddr>,
     /// How many workers it stands for.
     pub workers: u32,

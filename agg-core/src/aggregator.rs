@@ -13,7 +13,7 @@ use crate::pool::{self, Extent};
 use crate::round::GENERATIONS;
 use crate::slot::{Arrival, Head, Lag, Outcome, To, mark_past};
 use crate::spill::{Frames, StoreRequest, frame_mut};
-use crate::wire::{Ecn, HEADER_LEN, Header};
+use crate::wire::{Ecn, HEADER_LEN, Header, Invalid, Probe};
 use crate::{
     Abort, AdmitError, Counter, Counters, Endpoint, Epoch, JobConfig, Lanes, MAX_MEMBERS, Member, MemberSet,
     Nanos, Round,
@@ -65,6 +65,8 @@ pub struct Aggregator<H, V> {
     heads: H,
     values: V,
     counters: Counters,
+    /// With which probes are answered.
+    probe_epoch: Option<Epoch>,
 }
 
 impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregator<H, V> {
@@ -75,7 +77,14 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             heads,
             values,
             counters: Counters::default(),
+            probe_epoch: None,
         }
+    }
+
+    /// From now on probes that carry this epoch are answered (R-PROBE-2): that of the aggregator's start, which its control
+    /// service tells. Who does not know it gets no answer.
+    pub fn answer_probes(&mut self, epoch: Epoch) {
+        self.probe_epoch = Some(epoch);
     }
 
     /// The epoch of a job.
@@ -262,7 +271,7 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
             return self.quiet(Counter::DroppedLength);
         };
         if let Err(invalid) = Header::validate(front) {
-            return self.quiet(invalid.counter());
+            return self.handle_other(invalid, front, packet.len(), out);
         }
         let header = Header::read(front).arrived(ecn);
         let Some(entry) = self.jobs.get_mut(&header.key) else {
@@ -390,6 +399,37 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         let heads = self.heads.as_mut().get_mut(entry.extent.heads.clone())?;
         let values = self.values.as_mut().get_mut(entry.extent.values.clone())?;
         Some((entry, heads, values, &mut self.counters))
+    }
+
+    /// What is for no slot: a probe, or nothing of use.
+    #[inline(never)]
+    fn handle_other(
+        &mut self,
+        invalid: Invalid,
+        front: &[u8; HEADER_LEN],
+        len: usize,
+        out: &mut [u8],
+    ) -> Verdict {
+        let (Some(epoch), Some(probe)) = (self.probe_epoch, Probe::read(front)) else {
+            return self.quiet(invalid.counter());
+        };
+        if !probe.is_question {
+            return self.quiet(Counter::DroppedDirection);
+        }
+        if probe.epoch != epoch {
+            return self.quiet(Counter::DroppedEpoch);
+        }
+        let answer = Probe {
+            is_question: false,
+            ..probe
+        };
+        match Probe::lanes_of(len).and_then(|lanes| answer.write(lanes, out)) {
+            Some(len) => {
+                self.counters.add(Counter::ProbesAnswered);
+                Verdict::Reply { len }
+            }
+            None => self.quiet(Counter::DroppedLength),
+        }
     }
 
     #[inline(always)]

@@ -54,6 +54,8 @@ counters! {
     Replaced = "contributions_replaced",
     /// Contributions that took the place of a set they only overlap.
     Overlapped = "contributions_overlapping",
+    /// Probes answered: of ranks that look which packets get here and back.
+    ProbesAnswered = "probes_answered",
     /// Packets refused since the ranks disagree on the operation.
     RefusedOperation = "refused_operation_differs",
     /// Packets refused since the scale differs: a defect in a worker.

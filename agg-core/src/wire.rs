@@ -3,8 +3,11 @@
 //! A [`Header`] is the typed form; [`Header::parse`] is total (any bytes at all give a header or an [`Invalid`])
 //! and [`Header::emit`] is its inverse. Everything is little-endian.
 
+mod probe;
+
 use bytemuck::{Pod, Zeroable};
 
+pub use self::probe::Probe;
 use crate::{Counter, Epoch, Exponent, MemberSet, OpKind, Round, operation};
 
 /// Bytes of a header. A multiple of 8, so that the values behind it are aligned as the header is.

@@ -6,6 +6,7 @@ use crate::generation::{Effect, Generation, Stage};
 use crate::job::{ModelJob, Source};
 use crate::packet::{DATA, ModelPacket, REFUSAL, WANT};
 use crate::pool::ModelPool;
+use crate::probe;
 use crate::round::is_after;
 use crate::valid::{Valid, check};
 use crate::verdict::ModelVerdict;
@@ -23,6 +24,8 @@ pub struct ModelAggregator {
     lanes: ModelPool,
     /// Which result gives up its frame, where the rules leave that open (R-SPILL-1).
     pub(crate) forgotten: Option<(u16, u32)>,
+    /// Which probes are answered.
+    probe_epoch: Option<u32>,
 }
 
 impl ModelAggregator {
@@ -34,7 +37,13 @@ impl ModelAggregator {
             heads: ModelPool::new(heads),
             lanes: ModelPool::new(lanes),
             forgotten: None,
+            probe_epoch: None,
         }
+    }
+
+    /// R-PROBE-2: from now on probes that carry the epoch of its start are answered.
+    pub fn answer_probes(&mut self, epoch: u32) {
+        self.probe_epoch = Some(epoch);
     }
 
     /// A job.
@@ -175,6 +184,9 @@ impl ModelAggregator {
         source: Source,
         now: u64,
     ) -> (ModelVerdict, Vec<&'static str>) {
+        if let Some(verdict) = self.probe_epoch.and_then(|epoch| probe::answer(bytes, epoch)) {
+            return (verdict, Vec::new());
+        }
         let valid = match check(bytes, source, |key| self.jobs.get(&key)) {
             Ok(valid) => valid,
             Err(verdict) => return (verdict, Vec::new()),

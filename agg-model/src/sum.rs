@@ -1,6 +1,7 @@
 //! What an operation must give, bit for bit (docs/protocol.md, "Numbers").
 
 use crate::kind::{ElementKind, ModelKind, Op, combine};
+use crate::predictions::Exponents;
 
 /// The results of operations, from their definitions.
 #[derive(Clone, Copy, Debug)]
@@ -34,13 +35,34 @@ impl ModelSum {
 
     /// R-NUM-2, R-NUM-3, R-NUM-6 and R-NUM-7: block by block, each with the largest exponent that a worker needs; or R-NUM-8.
     pub fn of_floats(kind: ModelKind, inputs: &[Vec<f32>], lanes: usize) -> Vec<f32> {
+        Self::of_floats_scaled(kind, inputs, lanes, &Self::agreed(kind, inputs, lanes))
+    }
+
+    /// R-NUM-3: the exponent that each block needs.
+    pub fn agreed(kind: ModelKind, inputs: &[Vec<f32>], lanes: usize) -> Exponents {
+        let of_block = |values: &Vec<f32>, index: usize| {
+            let block = values.chunks(kind.elements_of(lanes)).nth(index);
+            Self::exponent(block.unwrap_or_default())
+        };
+        let blocks = inputs[0].len().div_ceil(kind.elements_of(lanes));
+        let agreed = |index| inputs.iter().filter_map(|values| of_block(values, index)).max();
+        (0..blocks).map(agreed).collect()
+    }
+
+    /// [`Self::of_floats`] where the blocks are scaled with these exponents.
+    pub fn of_floats_scaled(
+        kind: ModelKind,
+        inputs: &[Vec<f32>],
+        lanes: usize,
+        scales: &[Option<i16>],
+    ) -> Vec<f32> {
         let (workers, elements) = (inputs.len() as u32, inputs[0].len());
         let mut results = Vec::new();
-        for start in (0..elements).step_by(kind.elements_of(lanes)) {
+        for (index, start) in (0..elements).step_by(kind.elements_of(lanes)).enumerate() {
             let block = start..elements.min(start + kind.elements_of(lanes));
             let parts: Vec<&[f32]> = inputs.iter().map(|values| &values[block.clone()]).collect();
             let scale = ModelScale {
-                exponent: parts.iter().filter_map(|part| Self::exponent(part)).max(),
+                exponent: scales[index],
                 workers,
                 bits: kind.bits(),
             };

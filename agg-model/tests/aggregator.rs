@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use agg_core::Counter;
+use agg_model::To;
 use agg_model::harness::lockstep::OF_STORES;
 use agg_model::harness::step::{Contribution, RoundPick};
 use agg_model::harness::{JobSetup, Kind, Oddity, Script, Setup, Step};
@@ -247,4 +248,30 @@ fn chunk_4_half_the_round_space_away_is_not_after() {
             "dropped_stale_round"
         ]
     );
+}
+
+/// The question's length comes back, to whoever asked; an answer, another epoch and a length that no chunk has do not.
+#[test]
+fn probe_2_only_a_question_of_its_epoch_is_answered() {
+    const PROBE: Oddity = Oddity::Kind(4);
+    let mut script = one_slot(&[0, 0]);
+    let mut ask = |oddities: &[Oddity]| script.apply(&contribute(0, false, oddities)).unwrap();
+
+    let answer = ask(&[PROBE, Oddity::Port(9), Oddity::Key(77)]);
+    let send = answer.send.unwrap();
+    assert_eq!(
+        (answer.counter, send.to, send.bytes.len()),
+        ("probes_answered", To::Sender, 120)
+    );
+    for (oddity, counter) in [
+        (Oddity::Down, "dropped_wrong_direction"),
+        (Oddity::Epoch(1), "dropped_wrong_epoch"),
+        (Oddity::Epoch(-1), "dropped_wrong_epoch"),
+        (Oddity::Longer(1), "dropped_bad_length"),
+        (Oddity::OtherShape, "dropped_not_tributary"),
+    ] {
+        let verdict = ask(&[PROBE, oddity]);
+        assert_eq!((verdict.counter, verdict.send), (counter, None));
+    }
+    assert_eq!(ask(&[]).counter, "contributions_merged");
 }

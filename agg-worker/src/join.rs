@@ -22,9 +22,16 @@ use crate::{Config, Error};
 const EMBEDDED_PORT: u16 = udp_host::DEFAULT_CONTROL_PORT;
 
 #[cfg(feature = "embedded")]
-type Embedded = Option<udp_host::UdpHost>;
+#[derive(Debug, Default)]
+pub(crate) struct Embedded {
+    /// The leaf of the ranks on this machine.
+    _leaf: Option<crate::leaf::Leaf>,
+    /// The aggregator of a world on this machine.
+    _host: Option<udp_host::UdpHost>,
+}
 #[cfg(not(feature = "embedded"))]
-type Embedded = ();
+#[derive(Debug, Default)]
+pub(crate) struct Embedded;
 
 pub(crate) struct Joined {
     pub(crate) shared: Shared,
@@ -72,10 +79,18 @@ fn join_inner(config: Config) -> Result<Joined, String> {
     let workers = workers.collect::<Result<Vec<_>, String>>()?;
     let place = Place::new(0, index, arrival, registered);
     let moves = Arc::new(Moves::new(place, Instant::now()));
-    let failover_after = config.failover_after.min(timeout / 3);
+    let (failover_after, busy_poll) = (config.failover_after.min(timeout / 3), config.busy_poll);
     let len = packet_len(lanes.count());
     let streams = workers.into_iter().enumerate().map(|(stream, worker)| {
-        Mutex::new(Stream::new(stream, worker, &moves, len, timeout, failover_after))
+        Mutex::new(Stream::new(
+            stream,
+            worker,
+            &moves,
+            len,
+            timeout,
+            failover_after,
+            busy_poll,
+        ))
     });
     let streams = streams.collect();
     let shared = Shared::new(config, addresses, member, terms, timeout, moves, streams);
@@ -112,13 +127,24 @@ fn check(config: &Config) -> Result<(), String> {
 /// The configured aggregators, or the one of this machine, which rank 0 starts.
 #[cfg(feature = "embedded")]
 fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
+    if let Some(group) = crate::leaf::applies(config) {
+        let (address, leaf) = crate::leaf::find(config, group)?;
+        // Those that are configured take over from it.
+        let addresses = address.into_iter().chain(config.aggregators.iter().cloned());
+        let embedded = Embedded {
+            _leaf: leaf,
+            _host: None,
+        };
+        return Ok((addresses.collect(), embedded));
+    }
     if !config.aggregators.is_empty() {
-        return Ok((config.aggregators.clone(), None));
+        return Ok((config.aggregators.clone(), Embedded::default()));
     }
     let control_addr = std::net::SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
     let host = if config.rank == 0 {
         let host = udp_host::HostConfig {
             control_addr,
+            busy_poll_us: config.busy_poll.as_micros().min(1_000_000) as u32,
             ..udp_host::HostConfig::loopback()
         };
         let host = udp_host::UdpHost::start(&host);
@@ -126,7 +152,11 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     } else {
         None
     };
-    Ok((vec![control_addr.to_string()], host))
+    let embedded = Embedded {
+        _leaf: None,
+        _host: host,
+    };
+    Ok((vec![control_addr.to_string()], embedded))
 }
 
 #[cfg(not(feature = "embedded"))]
@@ -134,7 +164,7 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     if config.aggregators.is_empty() {
         return Err("no aggregator is configured: give host:port".to_owned());
     }
-    Ok((config.aggregators.clone(), ()))
+    Ok((config.aggregators.clone(), Embedded))
 }
 
 /// The first aggregator has all the time to start; the others should be there when it does not come.
@@ -146,7 +176,7 @@ fn first_that_answers(config: &Config, addresses: &[String]) -> Result<(usize, A
         } else {
             config.connect_timeout.min(CALL)
         };
-        match arrive(config, address, None, patience) {
+        match arrive(config, address, None, config.lanes, patience) {
             Ok(arrival) => return Ok((index, arrival)),
             Err(reason) => reasons.push(reason),
         }

@@ -200,6 +200,7 @@ impl Shared {
             window: u32::from(self.terms.window),
             streams: self.streams.len() as u32,
             moves: self.moves.generation(),
+            shared_memory: self.moves.place().rings.is_some(),
             ..counted
         }
     }
@@ -226,6 +227,8 @@ impl Shared {
             stats.congestion_decreases += worker.decreases;
             stats.results += worker.results;
             stats.late += worker.late;
+            stats.predicted += worker.predicted;
+            stats.mispredicted += worker.mispredicted;
             stats.stalled += stream.stalled() / self.streams.len() as u32; // at most 64
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());

@@ -33,6 +33,10 @@ pub struct Stats {
     pub results: u64,
     /// Of those: sums that do not hold this rank's values, since it was late.
     pub late: u64,
+    /// Small operations that took one round trip, by exponents like those of the last (R-NUM-11).
+    pub predicted: u64,
+    /// Small operations that were to, but for exponents that proved others.
+    pub mispredicted: u64,
     /// Times that the job moved to another aggregator, or came together again.
     pub moves: u64,
     /// Packets lost by injected faults.
@@ -47,4 +51,6 @@ pub struct Stats {
     pub window: u32,
     /// Streams.
     pub streams: u32,
+    /// Packets go through memory that is shared with the aggregator, not through sockets.
+    pub shared_memory: bool,
 }

@@ -32,6 +32,8 @@ pub(crate) struct Stream {
     timeout: Nanos,
     /// Silence for so long is looked into.
     failover_after: Nanos,
+    /// It looks for results so long before it sleeps.
+    busy_poll: Nanos,
     aggregator: SocketAddr,
     /// The aggregator's socket is not bound to one address: it may answer from another than it was sent to, whichever its
     /// kernel picks. Its port and the job's key tell its packets then.
@@ -65,6 +67,7 @@ impl Stream {
         max_packet: usize,
         timeout: Duration,
         failover_after: Duration,
+        busy_poll: Duration,
     ) -> Self {
         let place = moves.place();
         let ports = Arc::clone(&place.ports);
@@ -73,6 +76,8 @@ impl Stream {
             generation: place.generation,
             timeout: nanos(timeout),
             failover_after: nanos(failover_after),
+            // Only who sleeps looks after the job.
+            busy_poll: nanos(busy_poll.min(LOOK_UP)),
             link: ports.link(index, max_packet),
             before: LinkCounts::default(),
             max_packet,
@@ -103,6 +108,7 @@ impl Stream {
                 // The caller holds the stream from start to end, so that an operation under way was cut short.
                 StartError::Busy => Stopped::Ended,
             })?;
+        let mut last_heard = self.moves.now();
         while self.worker.is_busy() {
             let is_held = self.follow();
             if !self.worker.is_busy() {
@@ -123,12 +129,22 @@ impl Stream {
                 self.worker.handle_timeout(now);
             } else if is_held {
                 self.moves.wait(Duration::from_nanos(due - now).min(LOOK_UP));
-            } else if !heard {
-                self.link.wait(Duration::from_nanos(due - now).min(LOOK_UP))?;
+            } else if heard {
+                last_heard = now;
+            } else {
+                let sleeps = now.saturating_sub(last_heard) >= self.busy_poll;
+                if sleeps {
+                    self.link.wait(Duration::from_nanos(due - now).min(LOOK_UP))?;
+                } else {
+                    // Who shares this core goes first.
+                    std::thread::yield_now();
+                }
                 if self.worker.is_stalled() {
                     self.stalled += Duration::from_nanos(self.moves.now() - now);
                 }
-                self.worry();
+                if sleeps {
+                    self.worry();
+                }
             }
         }
         match self.worker.failure() {

@@ -48,7 +48,9 @@ pub trait Ports: Send + Sync {
     /// as many as there can be.
     fn receive_buffer(&self) -> u64;
 
-    /// The port of a stream, for datagrams of up to `max_packet` bytes. It is called once for each stream.
+    /// The port of a stream, for datagrams of up to `max_packet` bytes. It is called once for each stream, and for
+    /// the first one also before the rank registers, to try the way (R-PROBE-3): that link is dropped before the stream's own
+    /// is used.
     fn link(&self, stream: usize, max_packet: usize) -> Box<dyn Link>;
 
     /// Waits until a datagram may have come for any stream, at most for `limit`. The streams' links may be in use meanwhile.

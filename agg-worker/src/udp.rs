@@ -22,6 +22,7 @@ const TRAINS: usize = 4;
 pub(crate) struct Udp {
     rank: u32,
     receive_buffer: usize,
+    busy_poll: Duration,
     faults: FaultConfig,
 }
 
@@ -30,6 +31,7 @@ impl Udp {
         Self {
             rank: config.rank,
             receive_buffer: config.receive_buffer,
+            busy_poll: config.busy_poll,
             faults: config.faults,
         }
     }
@@ -48,6 +50,7 @@ impl Transport for Udp {
     fn open(&self, way: &Way, streams: u16) -> Result<Arc<dyn Ports>, TransportError> {
         let buffers = PortConfig {
             receive_buffer: self.receive_buffer,
+            busy_poll: self.busy_poll,
             ..PortConfig::default()
         };
         let sockets = (0..streams).map(|stream| {

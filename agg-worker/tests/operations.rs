@@ -291,3 +291,32 @@ fn op_4_ranks_that_reduce_by_other_operations_are_all_told() {
         }
     });
 }
+
+/// R-NUM-11: operations like the last one take one result a chunk, whatever the network does; with exponents of other sizes
+/// they take two once. The bits are those of the first, with the same exponents.
+#[test]
+fn small_sums_take_one_round_trip_when_their_exponents_are_predicted() {
+    const RANKS: u32 = 3;
+    let outcomes = world("predicted", RANKS, |rank| {
+        let mut results = Vec::new();
+        let mut bits = Vec::new();
+        for factor in [1.0, 1.0, 0.5, 8.0, 8.0, 8.0] {
+            let before = rank.stats().results;
+            let mut values: Vec<_> = (0..1000)
+                .map(|index| factor * float(rank.rank(), index))
+                .collect();
+            rank.all_reduce(&mut values).unwrap();
+            results.push(rank.stats().results - before);
+            bits.push(values.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+        }
+        let stats = rank.stats();
+        (results, bits, [stats.predicted, stats.mispredicted])
+    });
+    for (results, bits, predicted) in &outcomes {
+        // Four chunks of 256.
+        assert_eq!(results[..], [8, 4, 4, 8, 8, 4]);
+        assert_eq!(predicted[..], [3, 1]);
+        assert!(bits[0] == bits[1] && bits[3] == bits[5]);
+        assert_eq!(bits, &outcomes[0].1);
+    }
+}

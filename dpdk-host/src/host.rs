@@ -47,9 +47,13 @@ impl DpdkHost {
         let poller = std::thread::Builder::new().name("shard-0".to_owned()).spawn(poll);
         let mut threads = vec![poller.map_err(HostError::Thread)?];
         let started = heard.recv().map_err(|_| HostError::Core)??;
+        let epoch = epoch_now();
+        for shard in &started.shards {
+            shard.lock().aggregator.answer_probes(epoch);
+        }
         let plane = Arc::new(Plane {
             shards: started.shards,
-            epoch: epoch_now(),
+            epoch,
             local,
             framing: Framing::new(&local, config.vlan),
             ports: started.ports,

@@ -139,6 +139,8 @@ impl DataPlane for Plane {
             // No socket holds packets: they wait in the ports' rings.
             receive_buffer: 0,
             receive_ring: self.receive_ring().into(),
+            answers_probes: true,
+            shared_memory: String::new(),
         }
     }
 

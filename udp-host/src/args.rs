@@ -31,6 +31,12 @@ pub struct ServeArgs {
     /// Receive buffer of each of a shard's queues, in KiB [default: 8192].
     #[arg(long, value_name = "KIB")]
     pub receive_buffer: Option<usize>,
+    /// How long a shard without packets looks for some before it sleeps, in microseconds: for a core of its own [default: 0].
+    #[arg(long, value_name = "US")]
+    pub busy_poll: Option<u32>,
+    /// Attach no ranks of this machine by shared memory: all send by UDP.
+    #[arg(long)]
+    pub no_shared_memory: bool,
 }
 
 impl ServeArgs {
@@ -53,6 +59,8 @@ impl ServeArgs {
         config.store_mib = self.store.unwrap_or(config.store_mib);
         config.lender = self.lender.or(config.lender);
         config.receive_buffer_kib = self.receive_buffer.unwrap_or(config.receive_buffer_kib);
+        config.busy_poll_us = self.busy_poll.unwrap_or(config.busy_poll_us);
+        config.shared_memory &= !self.no_shared_memory;
         Ok(config)
     }
 }

@@ -30,6 +30,11 @@ pub struct HostConfig {
     pub straggler_after: f64,
     /// Receive buffer of each of a shard's queues in KiB; the kernel may grant less (`net.core.rmem_max`).
     pub receive_buffer_kib: usize,
+    /// How long a shard that has no packets looks for some again and again before it sleeps, in microseconds; the kernel is
+    /// asked for the same (`SO_BUSY_POLL`). For a core that does nothing else.
+    pub busy_poll_us: u32,
+    /// Whether ranks of the same user on this machine are attached by shared memory, where that is Linux.
+    pub shared_memory: bool,
     /// Settings of the control service.
     pub control: ControlConfig,
 }
@@ -47,6 +52,8 @@ impl Default for HostConfig {
             lender: None,
             straggler_after: 1.0,
             receive_buffer_kib: 8 << 10,
+            busy_poll_us: 0,
+            shared_memory: true,
             control: ControlConfig::default(),
         }
     }

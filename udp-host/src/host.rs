@@ -60,6 +60,12 @@ impl UdpHost {
         )?;
         is_straggler_time(config.straggler_after)?;
         in_range(
+            "busy_poll_us",
+            config.busy_poll_us.into(),
+            "0 to 1000000",
+            config.busy_poll_us <= 1_000_000,
+        )?;
+        in_range(
             "receive_buffer_kib",
             config.receive_buffer_kib as u64,
             "1 to 1048576",
@@ -84,10 +90,20 @@ impl UdpHost {
             let lender = config
                 .lender
                 .map(|lender| Borrowed::new(lender).map_err(|source| HostError::Lender { lender, source }));
-            let aggregator = slots.aggregator().ok_or_else(too_large)?;
-            shards.push(Shard::new(port, aggregator, lender.transpose()?));
+            let mut aggregator = slots.aggregator().ok_or_else(too_large)?;
+            aggregator.answer_probes(epoch);
+            let busy_poll = Duration::from_micros(config.busy_poll_us.into());
+            shards.push(Shard::new(port, aggregator, lender.transpose()?, busy_poll));
         }
+        #[cfg(target_os = "linux")]
+        let door = config.shared_memory.then(crate::attach::open).flatten();
+        #[cfg(not(target_os = "linux"))]
+        let door: Option<shm_io::Door> = None;
         let plane = Arc::new(Plane {
+            shared_memory: door
+                .as_ref()
+                .map(|door| door.name().to_owned())
+                .unwrap_or_default(),
             shards,
             epoch,
             memory_per_shard: slots.bytes(),
@@ -108,6 +124,12 @@ impl UdpHost {
         };
         for shard in 0..config.shards {
             host.spawn(shard)?;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(door) = door {
+            host.start_thread("shared-memory".to_owned(), 0, move |plane, stop| {
+                crate::attach::serve(plane, &door, stop);
+            })?;
         }
         let threshold = Duration::from_secs_f64(config.straggler_after);
         host.start_thread("stragglers".to_owned(), 0, move |plane, stop| {
@@ -215,6 +237,7 @@ fn bind_row(config: &HostConfig) -> Result<Vec<QueuedPort>, HostError> {
         steering: STEERING,
         buffers: PortConfig {
             receive_buffer: config.receive_buffer_kib << 10,
+            busy_poll: Duration::from_micros(config.busy_poll_us.into()),
             ..PortConfig::default()
         },
         foreign_buffer: FOREIGN_BUFFER,

@@ -4,6 +4,7 @@ use std::{
     io,
     net::{SocketAddr, UdpSocket},
     os::fd::{AsFd, BorrowedFd},
+    time::Duration,
 };
 
 use quinn_udp::{UdpSockRef, UdpSocketState};
@@ -20,6 +21,10 @@ pub struct PortConfig {
     pub receive_buffer: usize,
     /// Send buffer to ask for, in bytes.
     pub send_buffer: usize,
+    /// How long the kernel should look into the interface's queues itself when a receive finds nothing, to the microsecond
+    /// (`SO_BUSY_POLL`; Documentation/networking/napi.rst). Only drivers of real NICs have it, and only a process with
+    /// `CAP_NET_ADMIN` may ask for more than `net.core.busy_read`: where it is refused nothing changes. Zero: as the system has it.
+    pub busy_poll: Duration,
 }
 
 impl Default for PortConfig {
@@ -28,6 +33,7 @@ impl Default for PortConfig {
         PortConfig {
             receive_buffer: 8 << 20,
             send_buffer: 4 << 20,
+            busy_poll: Duration::ZERO,
         }
     }
 }
@@ -95,6 +101,7 @@ impl UdpPort {
             .map_err(failed("size the receive buffer of a UDP socket"))?;
         let send_buffer = grant_send_buffer(&socket, config.send_buffer)
             .map_err(failed("size the send buffer of a UDP socket"))?;
+        ask_for_busy_poll(&socket, config.busy_poll);
         let local_addr = socket
             .local_addr()
             .map_err(failed("read the address of a UDP socket"))?;
@@ -122,6 +129,15 @@ impl UdpPort {
     /// [`receive_buffer`](Self::receive_buffer).
     pub fn send_buffer(&self) -> usize {
         self.send_buffer
+    }
+
+    /// How long the kernel looks for packets itself: see [`PortConfig::busy_poll`]. Zero where it does not, or cannot say.
+    pub fn busy_poll(&self) -> Duration {
+        #[cfg(target_os = "linux")]
+        let granted = socket2::SockRef::from(&self.socket).busy_poll().unwrap_or(0);
+        #[cfg(not(target_os = "linux"))]
+        let granted = 0;
+        Duration::from_micros(granted.into())
     }
 
     /// Packets one send can carry (GSO); 1 where the kernel or, as found while sending, the NIC cannot. Packets
@@ -167,6 +183,18 @@ impl Port for UdpPort {
         Ok(Held::Nothing)
     }
 }
+
+#[cfg(target_os = "linux")]
+fn ask_for_busy_poll(socket: &UdpSocket, time: Duration) {
+    let micros = i32::try_from(time.as_micros()).unwrap_or(i32::MAX);
+    if micros > 0 {
+        // Refused it only costs time: see `UdpPort::busy_poll`.
+        let _ = socket2::SockRef::from(socket).set_busy_poll(micros as u32);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_busy_poll(_: &UdpSocket, _: Duration) {}
 
 /// The kernel stores buffer sizes, doubled, in an `int`.
 const MAX_BUFFER: usize = i32::MAX as usize / 2;

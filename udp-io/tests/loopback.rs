@@ -242,8 +242,26 @@ fn the_granted_buffer_is_reported() {
     let config = PortConfig {
         receive_buffer: 100_000,
         send_buffer: 50_000,
+        ..PortConfig::default()
     };
     let port = UdpPort::bind("127.0.0.1:0".parse().unwrap(), &config).unwrap();
     assert!(port.receive_buffer() >= 100_000, "{}", port.receive_buffer());
     assert!(port.send_buffer() >= 50_000, "{}", port.send_buffer());
+}
+
+/// Only root may ask for it: else it stays as it was, which is no error.
+#[test]
+#[cfg(target_os = "linux")]
+fn busy_polling_is_asked_for_where_it_is_permitted() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let before = UdpPort::bind(any, &PortConfig::default()).unwrap().busy_poll();
+    let asked = before + Duration::from_micros(70);
+    let config = PortConfig {
+        busy_poll: asked,
+        ..PortConfig::default()
+    };
+    let port = UdpPort::bind(any, &config).unwrap();
+    let probe = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+    let is_permitted = probe.set_busy_poll(asked.as_micros() as u32).is_ok();
+    assert_eq!(port.busy_poll(), if is_permitted { asked } else { before });
 }

@@ -5,7 +5,7 @@ use agg_core::wire::{Flags, Header, Kind, NO_MEMBER, Refusal};
 use agg_core::{Epoch, Exponent, Job, MemberSet, Operation, Policy, Round, operation};
 
 use super::AggregatorMutation as Broken;
-use crate::node::Held;
+use crate::node::{Held, is_of};
 use crate::values::LANES;
 
 /// One generation of a slot.
@@ -99,7 +99,7 @@ impl Generation {
         let merged = self.0.as_ref()?;
         Some(Held {
             round: merged.header.round,
-            op_seq: merged.header.op_seq,
+            is_of: is_of(&merged.header),
             set: merged.header.set,
             past: merged.past,
             complete: merged.complete,

@@ -2,7 +2,7 @@
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, Kind};
 use agg_core::worker::{Boundary, Membership};
-use agg_core::{Epoch, Round};
+use agg_core::{Epoch, Exponent, Round};
 
 use crate::scenario::Scenario;
 
@@ -27,6 +27,10 @@ pub enum WorkerMutation {
     TakeAnyEpoch,
     /// R-EPOCH-3: a refusal with a higher epoch is not followed.
     IgnoreRefusals,
+    /// R-NUM-11: a sum is taken although the predicted exponent was too small.
+    TakeClamped,
+    /// R-NUM-11: whether the prediction was right each worker judges by its own exponent.
+    JudgeAlone,
     /// R-NUM-5: what is sent again carries other bits.
     ChangeBits,
     /// R-REFORM-1: a worker takes results after it has said how far it is.
@@ -54,6 +58,8 @@ pub struct WorkerFilter {
     sent: Vec<Option<Round>>,
     /// Slot and round of the last results that came, W of them.
     received: Vec<(u16, Round)>,
+    /// The exponent that the last contribution with values announced.
+    announced: Exponent,
 }
 
 impl WorkerFilter {
@@ -68,6 +74,7 @@ impl WorkerFilter {
             number,
             sent: vec![None; slots],
             received: Vec::new(),
+            announced: Exponent::NONE,
         }
     }
 
@@ -125,6 +132,14 @@ impl WorkerFilter {
                 Header { round, ..header }
             }
             Some(WorkerMutation::TakeAnyEpoch) if is_result => Header { epoch, ..header },
+            Some(WorkerMutation::TakeClamped) if is_result && !rest.is_empty() => Header {
+                next: header.next.min(header.scale),
+                ..header
+            },
+            Some(WorkerMutation::JudgeAlone) if is_result && !rest.is_empty() => Header {
+                next: self.announced,
+                ..header
+            },
             Some(WorkerMutation::IgnoreRefusals) if header.kind == Kind::Refusal => return None,
             _ => header,
         };
@@ -157,6 +172,10 @@ impl WorkerFilter {
                 let mut bytes = bytes.to_vec();
                 bytes[HEADER_LEN] ^= 1;
                 return Some(bytes);
+            }
+            Some(WorkerMutation::JudgeAlone) if !is_answer && !rest.is_empty() => {
+                self.announced = header.next;
+                header
             }
             Some(WorkerMutation::TakeAnyRound) if !is_answer => {
                 self.sent[usize::from(header.slot)] = Some(header.round);

@@ -25,6 +25,8 @@ impl From<Description> for proto::Host {
             memory_free_per_shard: description.memory_free,
             receive_buffer: host.receive_buffer,
             receive_ring: host.receive_ring,
+            answers_probes: host.answers_probes,
+            shared_memory: host.shared_memory,
         }
     }
 }
@@ -63,6 +65,8 @@ impl TryFrom<proto::Host> for Description {
             memory_per_shard: host.memory_per_shard,
             receive_buffer: host.receive_buffer,
             receive_ring: host.receive_ring,
+            answers_probes: host.answers_probes,
+            shared_memory: host.shared_memory,
         };
         Ok(Self {
             host: capabilities,

@@ -34,6 +34,8 @@ impl FakePlane {
             memory_per_shard: MEMORY,
             receive_buffer: 4 << 20,
             receive_ring: 0,
+            answers_probes: true,
+            shared_memory: String::new(),
         };
         Self {
             capabilities,

@@ -142,6 +142,8 @@ where
             let skipped = boundary.next_chunk.saturating_sub(base);
             self.next_op = boundary.operation.wrapping_add(1);
             self.next_chunk = base + skipped.next_multiple_of(pair);
+            // At the same operation everywhere: whoever goes on predicts alike, whatever ranks have seen of this one.
+            self.predictions.clear();
         }
     }
 }

@@ -10,6 +10,7 @@ mod membership;
 mod naming;
 mod pacing;
 mod plan;
+mod predictions;
 mod protocol_state;
 mod receive;
 mod reordering;
@@ -28,6 +29,7 @@ pub use window::SlotState;
 use congestion::Congestion;
 use pacing::Pacing;
 use plan::Plan;
+use predictions::Predictions;
 use reordering::Reordering;
 use rtt::Rtt;
 use window::List;
@@ -86,6 +88,10 @@ pub struct WorkerStats {
     pub results: u64,
     /// Of those: with values, but without this member's (R-QUORUM-4).
     pub late: u64,
+    /// Operations that took one round trip, by a prediction of their exponents (R-NUM-11).
+    pub predicted: u64,
+    /// Operations whose prediction was wrong.
+    pub mispredicted: u64,
     /// Results sent to the aggregator since it asked.
     pub answered: u64,
     /// Results that the network has marked, or a contribution in them (R-ECN).
@@ -126,6 +132,7 @@ pub struct Worker<S, V> {
     to_send: List,
     in_flight: List,
     plan: Option<Plan>,
+    predictions: Predictions,
     /// Chunks of the operation that have their result.
     done: u64,
     next_chunk: u64,
@@ -189,6 +196,7 @@ where
             to_send: List::to_send(),
             in_flight: List::in_flight(),
             plan: None,
+            predictions: Predictions::default(),
             done: 0,
             next_op: 0,
             rtt: Rtt::default(),
@@ -229,7 +237,7 @@ where
         if self.ends_at_once() {
             return Err(StartError::Abandoned);
         }
-        let plan = Plan::new(
+        let mut plan = Plan::new(
             operation,
             self.next_op,
             self.next_chunk,
@@ -238,6 +246,11 @@ where
             u64::from(self.config.window),
             self.config.workers,
         );
+        // Under a quorum members that are late have other values to send than they announced.
+        plan.is_remembered &= !self.config.policy.keeps_history();
+        if plan.is_remembered {
+            plan.prediction = self.predictions.of(operation);
+        }
         self.next_op = self.next_op.wrapping_add(1);
         self.begun_at = self.next_chunk;
         self.next_chunk += plan.total();
@@ -309,8 +322,11 @@ where
         self.to_send.push_back(self.slots.as_mut(), slot);
     }
 
-    /// The agreed exponent that chunk `index` is scaled with; none for chunks without scaled values.
+    /// The exponent, agreed or predicted, that chunk `index` is scaled with; none for chunks without scaled values.
     fn scale_of(&self, plan: &Plan, index: u64) -> Exponent {
+        if let Some(prediction) = plan.prediction {
+            return self.predictions.exponent(prediction, index);
+        }
         match plan.block(index) {
             Some(_) if plan.headers > 0 => self.slots.as_ref()[plan.exponent_place(index)].exponent,
             _ => Exponent::NONE,

@@ -1,5 +1,6 @@
 //! How one operation's part becomes chunks, and which chunk waits for which (R-OP-1 to R-OP-3).
 
+use super::predictions::{Prediction, Predictions};
 use crate::fixed_point::Scale;
 use crate::{Exponent, OpKind, Operation};
 
@@ -10,13 +11,17 @@ pub(super) struct Plan {
     pub(super) op_seq: u32,
     /// The job's number of chunk 0.
     pub(super) base: u64,
-    /// Chunks in front that carry no values.
+    /// Chunks in front that carry no values, unless they go by a prediction.
     pub(super) headers: u64,
     /// Chunks with values.
     pub(super) data: u64,
     window: u64,
     /// Workers of the job when the operation began: the headroom of its sums.
     pub(super) workers: u32,
+    /// Its exponents are remembered when it has ended (R-NUM-11).
+    pub(super) is_remembered: bool,
+    /// By which the chunks in front carry values already; they are all, unless it proves to be wrong.
+    pub(super) prediction: Option<Prediction>,
 }
 
 impl Plan {
@@ -43,11 +48,21 @@ impl Plan {
             data,
             window,
             workers,
+            is_remembered: data > 0 && Predictions::suit(operation.kind, elements, data, window),
+            prediction: None,
         }
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.headers + self.data
+        match self.prediction {
+            Some(_) => self.headers,
+            None => self.headers + self.data,
+        }
+    }
+
+    /// The chunks that are to be sent first when the prediction was wrong: all with values.
+    pub(super) fn repeated(&self) -> core::ops::Range<u64> {
+        self.headers..self.headers + self.data
     }
 
     /// The chunks that wait for no other of this operation: `0..initial()`.
@@ -82,7 +97,10 @@ impl Plan {
 
     /// The block of values that chunk `index` carries; `None` where it carries none.
     pub(super) fn block(&self, index: u64) -> Option<u64> {
-        index.checked_sub(self.headers)
+        match self.prediction {
+            Some(_) => Some(index),
+            None => index.checked_sub(self.headers),
+        }
     }
 
     /// How values are scaled with an agreed exponent.

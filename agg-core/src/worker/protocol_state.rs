@@ -3,6 +3,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::plan::Plan;
+use super::predictions::Predictions;
 use super::{Failure, SlotState, Worker};
 use crate::Epoch;
 
@@ -13,6 +14,7 @@ use crate::Epoch;
 pub struct ProtocolState<'w> {
     epoch: Epoch,
     plan: Option<Plan>,
+    predictions: &'w Predictions,
     done: u64,
     next_chunk: u64,
     next_op: u32,
@@ -27,6 +29,7 @@ impl<S: AsRef<[SlotState]>, V: AsRef<[i32]>> Worker<S, V> {
         ProtocolState {
             epoch: self.epoch,
             plan: self.plan,
+            predictions: &self.predictions,
             done: self.done,
             next_chunk: self.next_chunk,
             next_op: self.next_op,
@@ -42,6 +45,7 @@ impl ProtocolState<'_> {
         (
             self.epoch,
             self.plan,
+            self.predictions,
             self.done,
             self.next_chunk,
             self.next_op,

@@ -1,6 +1,8 @@
 //! What a packet from the aggregator does: results, Wants, refusals.
 
 use super::congestion::Answered;
+use super::plan::Plan;
+use super::predictions::{Prediction, is_covered};
 use super::tensor::Sums;
 use super::{Count, Failure, SlotState, Tensor, Worker};
 use crate::wire::{Ecn, Flags, Header, Kind, NO_MEMBER, Refusal};
@@ -67,22 +69,14 @@ where
         for (kept, value) in kept.iter_mut().zip(values) {
             *kept = i32::from_le_bytes(*value);
         }
-        if let Some(block) = plan.block(index) {
-            let count = Count {
-                summed: header.workers,
-                workers: plan.workers,
-                // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
-                mine: !quorum || header.set.contains(self.config.member),
-            };
-            self.stats.late += u64::from(!count.mine);
-            let sums = Sums {
-                kind: plan.operation.kind,
-                scale: plan.scale(header.scale),
-                nonfinite: header.flags.has(Flags::NONFINITE),
-                lanes: kept,
-                count,
-            };
-            tensor.write(block, &sums);
+        // By a prediction all values are needed until it has proved right, and only then overwritten.
+        if plan.prediction.is_none()
+            && let Some(block) = plan.block(index)
+        {
+            // Without a quorum a result always stands for all, on whatever level of the tree its set was made.
+            let mine = !quorum || header.set.contains(self.config.member);
+            self.stats.late += u64::from(!mine);
+            tensor.write(block, &sums(&plan, header, kept, mine));
         }
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {
@@ -140,9 +134,56 @@ where
             }
         }
         if self.done == plan.total() {
-            self.plan = None;
+            self.conclude(plan, tensor);
         } else {
             self.resend_overtaken(now);
+        }
+    }
+
+    /// All chunks have their results: the operation has ended, unless its prediction was wrong (R-NUM-11).
+    fn conclude(&mut self, mut plan: Plan, tensor: &mut Tensor<'_>) {
+        if plan
+            .prediction
+            .take()
+            .is_some_and(|prediction| !self.was_right(&plan, prediction))
+        {
+            self.stats.mispredicted += 1;
+            self.next_chunk = plan.base + plan.total();
+            self.plan = Some(plan);
+            for index in plan.repeated() {
+                self.begin(&plan, index);
+            }
+            return;
+        }
+        if self.plan.is_some_and(|plan| plan.prediction.is_some()) {
+            self.stats.predicted += 1;
+            self.write_predicted(&plan, tensor);
+        }
+        if plan.is_remembered {
+            let slots = self.slots.as_ref();
+            let agreed = slots.iter().map(|slot| slot.exponent).take(plan.data as usize);
+            self.predictions.learn(plan.operation, agreed);
+        }
+        self.plan = None;
+    }
+
+    /// Whether every block was scaled so that nothing of it was lost.
+    fn was_right(&self, plan: &Plan, prediction: Prediction) -> bool {
+        (0..plan.data).all(|block| {
+            let agreed = self.slots.as_ref()[plan.exponent_place(block)].exponent;
+            is_covered(agreed, self.predictions.exponent(prediction, block))
+        })
+    }
+
+    /// Writes all blocks of an operation that went by a prediction. Their results are the last of their slots.
+    fn write_predicted(&mut self, plan: &Plan, tensor: &mut Tensor<'_>) {
+        let lanes = self.config.lanes.count();
+        for block in 0..plan.data {
+            let slot = usize::from(self.slot(plan.base + block));
+            if let Some(header) = &self.slots.as_ref()[slot].kept {
+                let kept = &self.kept.as_ref()[slot * lanes..][..lanes];
+                tensor.write(block, &sums(plan, header, kept, true));
+            }
         }
     }
 
@@ -287,5 +328,20 @@ where
                 self.requeue(slot);
             }
         }
+    }
+}
+
+/// What a result says of a block; `mine` if it holds this worker's values.
+fn sums<'r>(plan: &Plan, header: &Header, lanes: &'r [i32], mine: bool) -> Sums<'r> {
+    Sums {
+        kind: plan.operation.kind,
+        scale: plan.scale(header.scale),
+        nonfinite: header.flags.has(Flags::NONFINITE),
+        lanes,
+        count: Count {
+            summed: header.workers,
+            workers: plan.workers,
+            mine,
+        },
     }
 }

@@ -7,6 +7,7 @@ use crate::harness::random::Random;
 use crate::harness::step::{Contribution, Down, Oddity, Says};
 use crate::kind::{ElementKind, ModelKind, Op};
 use crate::packet::{DATA, HEADER, ModelPacket, REFUSAL, WANT, members, to_bytes};
+use crate::probe::PROBE;
 use crate::{ModelJob, Source};
 
 /// Where a packet is meant to go.
@@ -141,7 +142,7 @@ fn finish(
                     .fold(0, |workers, member| workers.wrapping_add(member.workers));
             }
             Oddity::Down => packet.up = false,
-            Oddity::Kind(kind) => packet.kind = kind % 5,
+            Oddity::Kind(kind) => packet.kind = kind % 6,
             Oddity::Flags(flags) => {
                 packet.up ^= flags & 1 != 0;
                 packet.result ^= flags & 2 != 0;
@@ -181,7 +182,7 @@ fn finish(
             }
         }
     }
-    if packet.kind == DATA && !packet.header_only {
+    if [DATA, PROBE].contains(&packet.kind) && !packet.header_only {
         packet.rest = to_bytes(&Random::new(u64::from(values)).integers(job.lanes));
     }
     let mut bytes = packet.emit();

@@ -40,6 +40,8 @@ pub struct Lockstep {
     earlier: BTreeMap<&'static str, u64>,
     heads: usize,
     lanes: usize,
+    /// With which probes are answered.
+    probe_epoch: Option<u32>,
     /// When the last packet came.
     now: u64,
     /// What stores were given, the last at the end.
@@ -56,9 +58,19 @@ impl Lockstep {
             earlier: BTreeMap::new(),
             heads,
             lanes,
+            probe_epoch: None,
             now: 0,
             put: Vec::new(),
         }
+    }
+
+    /// Both answer probes of this epoch, also after a restart.
+    #[must_use]
+    pub fn answering_probes(mut self, epoch: u32) -> Self {
+        self.probe_epoch = Some(epoch);
+        self.core.answer_probes(Epoch(epoch));
+        self.model.answer_probes(epoch);
+        self
     }
 
     /// Both with memory for just these jobs, all admitted.
@@ -112,11 +124,15 @@ impl Lockstep {
         for (counter, count) in &self.counted {
             *earlier.entry(counter).or_insert(0) += count;
         }
+        let mut fresh = Self::new(self.heads, self.lanes);
+        if let Some(epoch) = self.probe_epoch {
+            fresh = fresh.answering_probes(epoch);
+        }
         *self = Self {
             earlier,
             now: self.now,
             put: std::mem::take(&mut self.put),
-            ..Self::new(self.heads, self.lanes)
+            ..fresh
         };
     }
 

@@ -188,7 +188,8 @@ impl Script {
             heads = heads.div_ceil(2);
             lanes = lanes.div_ceil(2);
         }
-        Self::of(Lockstep::new(heads, lanes), jobs)
+        let subject = Lockstep::new(heads, lanes).answering_probes(setup.epoch.into());
+        Self::of(subject, jobs)
     }
 
     /// What was counted, and the model.

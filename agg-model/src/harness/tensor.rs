@@ -4,6 +4,7 @@ use agg_core::{OpKind, Operation, Tensor};
 use half::{bf16, f16};
 
 use crate::kind::{ElementKind, ModelKind, Op};
+use crate::predictions::Exponents;
 use crate::{ModelScale, ModelSum};
 
 /// The elements that one worker reduces, and how.
@@ -230,9 +231,24 @@ impl Values {
 
     /// What every worker must have in the end, by the model.
     pub fn result(inputs: &[Self], lanes: usize) -> Self {
+        Self::result_scaled(inputs, lanes, None)
+    }
+
+    /// R-NUM-3: what the blocks of floats need; none for other elements.
+    pub fn agreed(inputs: &[Self], lanes: usize) -> Option<Exponents> {
+        let floats = inputs.iter().map(Self::floats).collect::<Option<Vec<_>>>()?;
+        Some(ModelSum::agreed(inputs[0].kind, &floats, lanes))
+    }
+
+    /// [`Self::result`], with blocks scaled as predicted.
+    pub fn result_scaled(inputs: &[Self], lanes: usize, predicted: Option<&[Option<i16>]>) -> Self {
         let kind = inputs[0].kind;
         if let Some(floats) = inputs.iter().map(Self::floats).collect::<Option<Vec<_>>>() {
-            return Self::floats_of(kind, ModelSum::of_floats(kind, &floats, lanes));
+            let floats = match predicted {
+                Some(predicted) => ModelSum::of_floats_scaled(kind, &floats, lanes, predicted),
+                None => ModelSum::of_floats(kind, &floats, lanes),
+            };
+            return Self::floats_of(kind, floats);
         }
         let integers = inputs.iter().map(|input| match &input.data {
             Data::I32(values) => Some(values.clone()),

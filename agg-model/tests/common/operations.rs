@@ -4,6 +4,7 @@ use agg_model::ModelKind;
 use agg_model::harness::random::Random;
 use agg_model::harness::{Data, Values, Weather};
 use agg_model::kind::ElementKind;
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// One operation.
@@ -12,6 +13,8 @@ pub enum Op {
     I32(usize),
     /// Elements, and the powers of two that magnitudes lie between.
     F32(usize, i32, i32),
+    /// So many zeros.
+    Zeros(usize),
     /// As F32, with values that are not finite.
     NonFinite(usize),
     /// Another kind, by its number among all, of so many elements.
@@ -24,6 +27,7 @@ impl Op {
         match self {
             Self::I32(elements) => Values::i32(random.integers(elements)),
             Self::F32(elements, lowest, highest) => Values::f32(random.floats(elements, lowest, highest)),
+            Self::Zeros(elements) => Values::f32(vec![0.0; elements]),
             Self::NonFinite(elements) => {
                 let mut values = random.floats(elements, -10, 10);
                 if random.permille(700) {
@@ -65,6 +69,27 @@ pub fn op(most: usize) -> impl Strategy<Value = Op> {
         4 => (any::<usize>(), 1..most).prop_map(|(number, n)| Op::Kind(number, n)),
         1 => Just(Op::Barrier),
     ]
+}
+
+/// Operations of few kinds and sizes again and again, whose magnitudes change little from one to the next: exponents can be
+/// predicted, rightly and wrongly (R-NUM-11).
+pub fn repeated(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    let step = (0_usize..2, 0_u8..20, prop_oneof![8 => -1_i32..2, 1 => -6_i32..7]);
+    let sizes = (1..most, 1..most, -100_i32..100);
+    (sizes, vec(step, 2..20)).prop_map(|((one, other, mut power), steps)| {
+        let op = |(size, what, change)| {
+            let elements = [one, other][size];
+            power += change;
+            match what {
+                0 => Op::I32(elements),
+                1 => Op::Zeros(elements),
+                2 => Op::NonFinite(elements),
+                3..6 => Op::Kind(usize::from(what), elements),
+                _ => Op::F32(elements, power - 8, power),
+            }
+        };
+        steps.into_iter().map(op).collect()
+    })
 }
 
 pub fn weather() -> impl Strategy<Value = Weather> {

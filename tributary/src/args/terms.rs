@@ -1,4 +1,4 @@
-//! What a world asks of its aggregator; every rank must ask for the same.
+//! What a world asks of its aggregator, for which every rank must ask alike, and how its ranks wait.
 
 use std::time::Duration;
 
@@ -40,6 +40,12 @@ pub struct Terms {
     /// After this much silence the aggregator is asked whether it is there, and if not, left for the next
     #[arg(long, value_name = "TIME", default_value = "1", value_parser = seconds)]
     pub failover_after: Duration,
+    /// How long a rank looks for results before it sleeps, in microseconds: for a core of its own
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub busy_poll: u32,
+    /// Send by UDP also to an aggregator on the same machine, not through shared memory
+    #[arg(long)]
+    pub no_shared_memory: bool,
 }
 
 impl Default for Terms {
@@ -51,6 +57,8 @@ impl Default for Terms {
             weight: 1,
             priority: 0,
             failover_after: Duration::from_secs(1),
+            busy_poll: 0,
+            no_shared_memory: false,
         }
     }
 }
@@ -67,6 +75,8 @@ impl Terms {
             weight: self.weight,
             priority: self.priority,
             failover_after: self.failover_after,
+            busy_poll: Duration::from_micros(self.busy_poll.into()),
+            shared_memory: !self.no_shared_memory,
             ..config
         }
     }
@@ -94,7 +104,7 @@ mod tests {
 
     #[test]
     fn everything_asked_for_arrives() {
-        let line = "x --policy quorum:3,2 --history 1MiB --on-lost shrink --weight 7 --priority 2 --failover-after 200ms";
+        let line = "x --policy quorum:3,2 --history 1MiB --on-lost shrink --weight 7 --priority 2 --failover-after 200ms --busy-poll 50 --no-shared-memory";
         let terms = Line::try_parse_from(line.split(' ')).unwrap().terms;
         let config = terms.apply(Config::new("w", 0, 2));
         let (members, grace) = (3, Duration::from_millis(2));
@@ -109,5 +119,7 @@ mod tests {
         assert_eq!(config.on_lost, OnLost::Shrink);
         assert_eq!((config.weight, config.priority), (7, 2));
         assert_eq!(config.failover_after, Duration::from_millis(200));
+        assert_eq!(config.busy_poll, Duration::from_micros(50));
+        assert!(!config.shared_memory);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use agg_core::Failure;
 
 use super::Cluster;
+use crate::ModelPredictions;
 use crate::harness::Values;
 use crate::packet::{FROM_AGGREGATOR, ModelPacket};
 
@@ -70,9 +71,13 @@ impl Cluster {
     pub fn check_sums(&self) {
         let ranks = self.ranks();
         let operations = self.parts[ranks[0]].ends.len();
+        let mut predictions = ModelPredictions::default();
         for operation in 0..operations {
             let inputs = self.participants(operation);
-            let sum = Values::result(&inputs, self.site.lanes).bits();
+            let sum = self.sum(&inputs, &mut predictions).bits();
+            if self.was_lost(operation) {
+                predictions = ModelPredictions::default();
+            }
             for rank in &ranks {
                 let end = &self.parts[*rank].ends[operation];
                 if self.was_lost(operation) {
@@ -86,5 +91,19 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// The model's sum, by what earlier operations let it predict (R-NUM-11).
+    fn sum(&self, inputs: &[Values], predictions: &mut ModelPredictions) -> Values {
+        let (lanes, window) = (self.site.lanes, u64::from(self.site.window));
+        let (kind, elements, op) = (inputs[0].kind, inputs[0].elements(), inputs[0].op());
+        if !ModelPredictions::suit(kind, elements, lanes, window) {
+            return Values::result(inputs, lanes);
+        }
+        let agreed = Values::agreed(inputs, lanes).expect("floats");
+        let right = |predicted: &Vec<_>| ModelPredictions::all_hold(predicted, &agreed);
+        let predicted = predictions.of(op).filter(right);
+        predictions.learn(op, &agreed);
+        Values::result_scaled(inputs, lanes, predicted.as_deref())
     }
 }

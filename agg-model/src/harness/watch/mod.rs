@@ -14,10 +14,10 @@ use std::ops::RangeInclusive;
 use agg_core::worker::{Membership, SlotState, StartError};
 use agg_core::{Failure, Lanes, Worker, WorkerConfig};
 
-use crate::ModelJob;
 use crate::harness::Values;
 use crate::harness::lockstep::policy;
 use crate::packet::{DATA, ModelPacket, REFUSAL};
+use crate::{ModelJob, ModelPredictions};
 use operation::Current;
 
 /// A worker and what must be true of it. Every method panics where a rule is broken.
@@ -31,6 +31,8 @@ pub struct Watch {
     values: Values,
     expected: Values,
     current: Option<Current>,
+    /// R-NUM-11.
+    predictions: ModelPredictions,
     /// Operations started so far, and the number of the chunk after their last.
     operations: u32,
     next_chunk: u64,
@@ -54,6 +56,8 @@ pub struct Watch {
     results: u64,
     /// Of those: with values, and without this worker's.
     late: u64,
+    /// Operations by predictions that were right and wrong (R-NUM-11).
+    predicted: [u64; 2],
 }
 
 impl Watch {
@@ -81,6 +85,7 @@ impl Watch {
             values: Values::BARRIER,
             expected: Values::BARRIER,
             current: None,
+            predictions: ModelPredictions::default(),
             operations: 0,
             next_chunk: first_chunk,
             begun_at: first_chunk,
@@ -94,6 +99,7 @@ impl Watch {
             owed: BTreeSet::new(),
             results: 0,
             late: 0,
+            predicted: [0; 2],
         }
     }
 
@@ -111,6 +117,7 @@ impl Watch {
             if *operations.end() == op_seq {
                 self.ending = None;
                 self.next_chunk = self.after(self.next_chunk, next_chunk);
+                self.predictions = ModelPredictions::default();
             }
             self.check_place();
             return false;
@@ -119,7 +126,10 @@ impl Watch {
         let (lanes, window) = (self.job.lanes, self.window());
         let base = self.next_chunk;
         self.begun_at = base;
-        let current = Current::new(values.clone(), op_seq, base, lanes, window, self.place.workers);
+        let mut current = Current::new(values.clone(), op_seq, base, lanes, window, self.place.workers);
+        if self.remembers(&values) {
+            current.prediction = self.predictions.of(values.op());
+        }
         self.next_chunk += current.total();
         self.finished.clear();
         self.exponents.clear();
@@ -170,6 +180,11 @@ impl Watch {
         self.kept.values()
     }
 
+    /// How many operations went by predictions that were right, and wrong (R-NUM-11).
+    pub fn predicted(&self) -> [u64; 2] {
+        self.predicted
+    }
+
     fn window(&self) -> u64 {
         u64::from(self.job.window)
     }
@@ -186,9 +201,18 @@ impl Watch {
         !self.finished.contains(&index) && waits_for.iter().all(|index| self.finished.contains(index))
     }
 
-    /// R-NUM-3: the exponent of a chunk that may be sent; it came with the result of the chunk L before.
+    /// Whether exponents of an operation on these elements are remembered.
+    fn remembers(&self, values: &Values) -> bool {
+        let (lanes, window) = (self.job.lanes, self.window());
+        self.job.quorum.is_none() && ModelPredictions::suit(values.kind, values.elements(), lanes, window)
+    }
+
+    /// R-NUM-3: the exponent of a chunk that may be sent; it came with the result of the chunk L before, or is predicted.
     fn scale_of(&self, index: u64) -> Option<i16> {
         let current = self.current.as_ref()?;
+        if let Some(prediction) = &current.prediction {
+            return prediction[index as usize];
+        }
         let scaled = current.input.kind.is_scaled() && index >= current.headers;
         scaled.then(|| self.exponents[&(index - current.headers)])?
     }
@@ -241,6 +265,9 @@ impl Watch {
             self.late,
             "R-QUORUM-4, after {packet:?}"
         );
+        let stats = self.worker.stats();
+        let predicted = [stats.predicted, stats.mispredicted];
+        assert_eq!(predicted, self.predicted, "R-NUM-11, after {packet:?}");
         assert_eq!(
             self.values.bits(),
             self.expected.bits(),
@@ -287,7 +314,7 @@ impl Watch {
         let unsent = |index: &u64| self.is_begun(*index) && !self.waiting.contains_key(index);
         let index = (0..current.total()).find(unsent)?;
         let chunk = current.base + index;
-        let header_only = index < current.headers;
+        let header_only = current.block(index).is_none();
         let lanes = if header_only { 0 } else { self.job.lanes };
         let like = ModelPacket {
             kind: DATA,

@@ -1,6 +1,7 @@
 //! The chunks of one operation (R-OP-1 to R-OP-3), as the rules have them.
 
 use crate::harness::Values;
+use crate::predictions::Exponents;
 
 /// The operation under way, or the last one.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(super) struct Current {
     pub(super) data: u64,
     /// The workers that the job had when it began.
     pub(super) workers: u32,
+    /// R-NUM-11: the chunks in front carry values by this, and have not proved wrong.
+    pub(super) prediction: Option<Exponents>,
 }
 
 impl Current {
@@ -35,6 +38,7 @@ impl Current {
             headers,
             data,
             workers,
+            prediction: None,
         }
     }
 
@@ -47,7 +51,18 @@ impl Current {
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.headers + self.data
+        match self.prediction {
+            Some(_) => self.headers,
+            None => self.headers + self.data,
+        }
+    }
+
+    /// The block that chunk `index` carries, if it carries one.
+    pub(super) fn block(&self, index: u64) -> Option<u64> {
+        match self.prediction {
+            Some(_) => Some(index),
+            None => index.checked_sub(self.headers),
+        }
     }
 
     /// R-OP-3: the chunks that chunk `index` waits for.

@@ -3,6 +3,7 @@
 use agg_core::worker::{Boundary, Membership};
 
 use super::Watch;
+use crate::ModelPredictions;
 
 impl Watch {
     /// Takes a new place; with a boundary, the operation it names ends without a result.
@@ -23,6 +24,7 @@ impl Watch {
                 self.owed.clear();
                 self.ending = None;
                 self.next_chunk = self.after(self.begun_at, next_chunk);
+                self.predictions = ModelPredictions::default();
             } else {
                 // One that was given before is still ahead: its operation has ended for others.
                 let before = self.ending.take().map(|(operations, _)| *operations.start());

@@ -44,14 +44,14 @@ impl Watch {
             );
         }
         let (input, lanes) = (&current.input, self.job.lanes);
-        let header_only = index < current.headers;
+        let header_only = current.block(index).is_none();
         let scale = match header_only {
             true => None,
             false => self.scale_of(index),
         };
         let mut values = Vec::new();
         let mut nonfinite = false;
-        if let Some(block) = index.checked_sub(current.headers) {
+        if let Some(block) = current.block(index) {
             let floats = input.block(block, lanes);
             nonfinite = input.kind.is_scaled() && floats.iter().any(|x| !x.is_finite());
             values = input.lanes_of(block, lanes, input.scale(scale, current.workers));

@@ -1,6 +1,7 @@
 //! What a worker must take of what it receives, and what that does to it.
 
 use super::Watch;
+use crate::ModelPredictions;
 use crate::packet::{DATA, ModelPacket, REFUSAL, WANT};
 
 impl Watch {
@@ -17,22 +18,59 @@ impl Watch {
             (sent, packet.workers == current.workers)
         };
         let says = (packet.op, packet.op_seq, packet.header_only);
-        let same = says == (current.input.op(), current.op_seq, index < current.headers);
+        let same = says == (current.input.op(), current.op_seq, current.block(index).is_none());
         let taken = is_result && waited_for && enough && packet.epoch == self.epoch && same;
         (taken && packet.scale == self.scale_of(index)).then_some(index)
     }
 
     pub(super) fn take(&mut self, packet: &ModelPacket, index: u64) {
-        let current = self.current.as_ref().expect("an operation");
         self.results += 1;
         self.waiting.remove(&index);
         self.finished.insert(index);
         self.exponents.insert(index, packet.next);
         self.owed.remove(&packet.slot);
         self.kept.insert(packet.slot, packet.clone());
-        let Some(block) = index.checked_sub(current.headers) else {
+        let current = self.current.as_ref().expect("an operation");
+        let whole = self.finished.len() as u64 == current.total();
+        if current.prediction.is_some() {
+            if whole {
+                self.judge_prediction();
+            }
             return;
-        };
+        }
+        let (operation, data) = (current.input.clone(), current.data);
+        if let Some(block) = current.block(index) {
+            self.take_block(packet, block);
+        }
+        if whole && self.remembers(&operation) {
+            let agreed: Vec<_> = (0..data).map(|block| self.exponents[&block]).collect();
+            self.predictions.learn(operation.op(), &agreed);
+        }
+    }
+
+    /// R-NUM-11: all chunks that went by a prediction have their results. Either all their blocks are taken, or none.
+    fn judge_prediction(&mut self) {
+        let current = self.current.as_mut().expect("an operation");
+        let prediction = current.prediction.clone().expect("it went by one");
+        let agreed: Vec<_> = (0..current.data).map(|block| self.exponents[&block]).collect();
+        if !ModelPredictions::all_hold(&prediction, &agreed) {
+            current.prediction = None;
+            self.predicted[1] += 1;
+            self.next_chunk += current.data;
+            return;
+        }
+        self.predicted[0] += 1;
+        let (op, base) = (current.input.op(), current.base);
+        for block in 0..current.data {
+            let slot = ((base + block) % self.window()) as u16;
+            let result = self.kept[&slot].clone();
+            self.take_block(&result, block);
+        }
+        self.predictions.learn(op, &agreed);
+    }
+
+    fn take_block(&mut self, packet: &ModelPacket, block: u64) {
+        let current = self.current.as_ref().expect("an operation");
         let held = self.job.quorum.is_none() || packet.set.contains(&self.place.member);
         self.late += u64::from(!held);
         let sums = packet.values(self.job.lanes).expect("checked before");

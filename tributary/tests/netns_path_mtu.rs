@@ -1,0 +1,83 @@
+//! Path MTU discovery by probing (R-PROBE): interfaces that carry jumbo frames, and a switch between them that may not.
+//!
+//! A bridge drops a frame that its port does not carry, without a word: what the interfaces' MTU says is wrong then.
+
+use std::process::Command;
+
+use testjob::{LIMIT, Server, assert_success, bench, counters, run_all};
+use testnet::{Host, Link, Net};
+
+const TRIBUTARY: &str = env!("CARGO_BIN_EXE_tributary");
+const RANKS: usize = 2;
+
+fn link(mtu: u32) -> Link {
+    Link {
+        mtu,
+        ..Link::default()
+    }
+}
+
+/// An aggregator and two ranks whose links all carry 9000 bytes; the second rank's switch is joined by one with `middle`.
+struct Way {
+    aggregator: Host,
+    workers: [Host; RANKS],
+    // Dropped after the handles.
+    _net: Net,
+}
+
+impl Way {
+    fn new(middle: u32) -> Self {
+        let mut net = Net::new("trib-mtu").expect("a network");
+        let aggregator = net.add_host("agg", link(9000)).expect("the aggregator's host");
+        let near = net.add_host("near", link(9000)).expect("a host");
+        let rack = net.add_switch("rack", link(middle)).expect("a switch");
+        let far = net.add_host_at(&rack, "far", link(9000)).expect("a host");
+        Self {
+            aggregator,
+            workers: [near, far],
+            _net: net,
+        }
+    }
+
+    fn rank(&self, rank: usize, arguments: &[&str]) -> Command {
+        let fixed = ["--bytes", "3MiB", "--iterations", "3", "--warmup", "0"];
+        let arguments: Vec<&str> = fixed.iter().chain(arguments).copied().collect();
+        let (tributary, host) = (std::path::Path::new(TRIBUTARY), &self.workers[rank]);
+        bench(tributary, rank, RANKS, host, &self.aggregator, &arguments)
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
+    for (middle, lanes) in [(9000, 2048), (4000, 848), (1500, 352)] {
+        let path = Way::new(middle);
+        let _aggregator = Server::new(TRIBUTARY, &["serve"]).start(&path.aggregator, None);
+        // Each rank checks every sum.
+        let outputs = run_all((0..RANKS).map(|rank| path.rank(rank, &[])), LIMIT);
+        assert_success(&outputs);
+        let figures = String::from_utf8_lossy(&outputs[0].stdout);
+        assert!(
+            figures.contains(&format!("\"lanes\":{lanes},")),
+            "a middle hop of {middle} bytes: {figures}"
+        );
+        assert!(counters(&path.aggregator)["probes_answered"] >= 2);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn netns_probe_3_chunks_that_were_asked_for_and_do_not_fit_are_an_error() {
+    let path = Way::new(1500);
+    let _aggregator = Server::new(TRIBUTARY, &["serve"]).start(&path.aggregator, None);
+    // Before it registers: the other rank need not be there.
+    let outputs = run_all([path.rank(1, &["--lanes", "2048"])], LIMIT);
+    let said = String::from_utf8_lossy(&outputs[0].stderr);
+    assert!(
+        !outputs[0].status.success() && said.lines().count() == 1,
+        "{said}"
+    );
+    for part in ["2048 lanes", "8248 bytes", "1464 bytes", "352 lanes"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
