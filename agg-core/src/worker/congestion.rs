@@ -24,8 +24,8 @@ const QUEUE: Nanos = 4_000_000;
 /// So many delays of a round trip are needed to call the least of them its queue.
 const SAMPLES: u32 = 4;
 
-/// Delay alone does not take the window below this part of the job's: what the quickest way takes is a guess, since it
-/// may have been another way.
+/// Delay alone does not take the window below this part of the job's, nor below the first: what the quickest way takes is
+/// a guess, since it may have been another way, and hosts without time for their packets have long queues, too.
 const DELAY_FLOOR: u32 = 8;
 
 /// How long the quickest round trip is remembered, at least; what was is forgotten between operations only, when no queue
@@ -238,7 +238,8 @@ impl Congestion {
             .checked_div(self.least_delay / 1000)?
             .min(1024) as u32;
         let cut = scaled(self.window, (part * 4 / 5).min(512), 1024);
-        Some((self.window - cut).max(self.largest / DELAY_FLOOR))
+        let floor = (self.largest / DELAY_FLOOR).max(INITIAL * ONE);
+        Some((self.window - cut).max(floor))
     }
 
     /// By the part that is lost, by 0.7 at least (CUBIC, RFC 9438, section 4.6) and half at most.
