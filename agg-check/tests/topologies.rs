@@ -4,7 +4,7 @@
 mod common;
 
 use agg_check::configurations::{self as given, troubled};
-use agg_check::member::{MISPREDICTED, PREDICTED};
+use agg_check::member::{ANNOUNCED, MISPREDICTED, PREDICTED};
 use agg_check::{Scenario, Trouble, explore};
 use agg_core::Counter;
 
@@ -115,6 +115,21 @@ fn num_11_a_worker_dies() {
         println!("{report}");
         report.assert_holds().assert_counted(&[Counter::Restored]);
         report.assert_reached(PREDICTED).assert_reached(MISPREDICTED);
+    }
+}
+
+/// What went ahead of operations that end, or end others, is given up with them.
+#[test]
+fn op_7_a_worker_dies() {
+    for (scenario, worker) in [
+        (given::announced_after_integer(3), 0),
+        (given::announced_after_integer(3), 2),
+        (given::announced_after_integers(), 1),
+    ] {
+        let report = explore(troubled(scenario, Trouble::Shrink(worker)));
+        println!("{report}");
+        report.assert_holds().assert_counted(&[Counter::Restored]);
+        report.assert_reached(ANNOUNCED);
     }
 }
 

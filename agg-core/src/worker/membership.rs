@@ -31,7 +31,7 @@ pub struct Boundary {
 pub struct Position {
     /// Operations completed.
     pub operations: u32,
-    /// The number after the last chunk of the last operation that was started.
+    /// The number after the last chunk of the last operation that was started, or after those of the next that went ahead.
     pub next_chunk: u64,
 }
 
@@ -44,7 +44,10 @@ where
     pub fn position(&self) -> Position {
         Position {
             operations: self.next_op.wrapping_sub(u32::from(self.plan.is_some())),
-            next_chunk: self.next_chunk,
+            // What was announced has numbers that nothing else may have.
+            next_chunk: self
+                .ahead
+                .map_or(self.next_chunk, |ahead| ahead.plan.base + ahead.plan.headers),
         }
     }
 
@@ -91,6 +94,7 @@ where
             state.present = None;
         }
         if let Some(boundary) = boundary {
+            self.withdraw();
             // One that is still ahead here has ended for others: both operations end.
             let ahead = self.boundary.map(|_| self.ends_from);
             self.ends_from = ahead.unwrap_or(boundary.operation).min(boundary.operation);
