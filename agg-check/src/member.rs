@@ -293,8 +293,11 @@ impl Member {
             }
             Event::Announce => {
                 let step = scenario.script(self.number)[self.started];
+                let operation = step.operation();
                 let mut data = self.contribution(step, self.started, scenario);
-                self.worker.announce(step.operation(), &data.tensor());
+                let tensor = data.tensor();
+                let exponent = |block| tensor.exponent(block, operation.kind.elements_of(LANES));
+                self.worker.announce(operation, operation.elements, exponent);
             }
             Event::Take(bytes) => {
                 if let Some(heard) = self.filter.incoming(bytes, self.worker.epoch()) {

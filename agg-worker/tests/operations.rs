@@ -320,3 +320,40 @@ fn small_sums_take_one_round_trip_when_their_exponents_are_predicted() {
         assert_eq!(bits, &outcomes[0].1);
     }
 }
+
+/// R-OP-7: operations that are submitted agree on exponents while others run; their bits are those of operations on their own.
+#[test]
+fn submitted_sums_have_the_bits_of_those_called_one_by_one() {
+    const RANKS: u32 = 3;
+    let tensor = |rank: u32, number: usize| -> Vec<f32> {
+        let factor = [1.0, 64.0, 0.125][number % 3];
+        (0..LEN - 1000 * number)
+            .map(|index| factor * float(rank, index + number))
+            .collect()
+    };
+    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    let called = world("called", RANKS, |rank| {
+        let sum = |number| {
+            let mut values = tensor(rank.rank(), number);
+            rank.all_reduce(&mut values).unwrap();
+            bits(values)
+        };
+        (0..8).map(sum).collect::<Vec<_>>()
+    });
+    let submitted = world("submitted", RANKS, |rank| {
+        let submit = |number| {
+            let values = tensor(rank.rank(), number);
+            rank.submit(values)
+        };
+        let pending: Vec<_> = (0..8).map(submit).collect();
+        let sums: Vec<_> = pending.into_iter().map(|sum| bits(sum.wait().unwrap())).collect();
+        (sums, rank.stats().announced)
+    });
+    for (sums, _) in &submitted {
+        assert!(*sums == called[0], "other bits");
+    }
+    assert!(
+        submitted.iter().all(|(_, announced)| *announced > 0),
+        "nothing went ahead"
+    );
+}

@@ -5,8 +5,8 @@
 
 use super::plan::Plan;
 use super::predictions::Predictions;
-use super::{Failure, SlotState, Tensor, Worker};
-use crate::{OpKind, Operation};
+use super::{Failure, SlotState, Worker};
+use crate::{Exponent, OpKind, Operation};
 
 /// An operation of which header-only chunks may be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -23,19 +23,26 @@ where
     S: AsRef<[SlotState]> + AsMut<[SlotState]>,
     V: AsRef<[i32]> + AsMut<[i32]>,
 {
-    /// Announces the operation that will be [started](Self::start) after the one under way, on these elements, which must be the
-    /// same then. Its exponents are agreed on meanwhile. `false` where that cannot be, or saves nothing: the operation is
-    /// just started later then. Members need not do the same.
-    pub fn announce(&mut self, operation: Operation, tensor: &Tensor<'_>) -> bool {
-        if !self.can_announce(operation, tensor.len()) {
+    /// Announces the operation that will be [started](Self::start) after the one under way, with so many elements on this
+    /// stream; its exponents are agreed on meanwhile. `exponent` says what each block needs ([`Tensor::exponent`](
+    /// super::Tensor::exponent)), of the elements as they will be then. It is asked for each of the first blocks, as many
+    /// as the window has. `false` where this cannot be, or saves nothing: the operation is just started later then. Members
+    /// need not do the same.
+    pub fn announce(
+        &mut self,
+        operation: Operation,
+        elements: u64,
+        exponent: impl Fn(u64) -> Exponent,
+    ) -> bool {
+        if !self.can_announce(operation, elements) {
             return false;
         }
-        let plan = self.plan_of_next(operation, tensor.len());
-        let elements = operation.kind.elements_of(self.config.lanes.count());
+        let plan = self.plan_of_next(operation, elements);
         for index in 0..plan.headers {
             let slot = usize::from(self.slot(plan.base + index));
-            self.slots.as_mut()[slot].announces = tensor.exponent(index, elements);
+            self.slots.as_mut()[slot].announces = exponent(index);
         }
+        self.stats.announced += 1;
         self.ahead = Some(Ahead {
             plan,
             done: 0,

@@ -94,6 +94,8 @@ pub struct WorkerStats {
     pub predicted: u64,
     /// Operations whose prediction was wrong.
     pub mispredicted: u64,
+    /// Operations whose exponents were agreed on while others ran (R-OP-7).
+    pub announced: u64,
     /// Results sent to the aggregator since it asked.
     pub answered: u64,
     /// Results that the network has marked, or a contribution in them (R-ECN).
