@@ -83,6 +83,10 @@ where
     /// Takes a new place, at the same aggregator or another, and sends everything in flight there, which starts empty. With
     /// a boundary the operation it names ends without a result, now or when it is started; one before it goes on.
     pub fn rejoin(&mut self, place: &Membership, boundary: Option<Boundary>, now: Nanos) {
+        if boundary.is_some() || place.workers != self.config.workers {
+            // It was announced for another place in the order, or other headroom.
+            self.withdraw();
+        }
         self.config.member = place.member;
         self.config.members = place.members;
         self.config.workers = place.workers;
@@ -94,7 +98,6 @@ where
             state.present = None;
         }
         if let Some(boundary) = boundary {
-            self.withdraw();
             // One that is still ahead here has ended for others: both operations end.
             let ahead = self.boundary.map(|_| self.ends_from);
             self.ends_from = ahead.unwrap_or(boundary.operation).min(boundary.operation);
