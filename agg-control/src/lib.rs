@@ -17,6 +17,7 @@
 #[cfg(test)]
 extern crate self as agg_control;
 
+mod attached;
 mod client;
 mod config;
 mod convert;
@@ -40,6 +41,7 @@ mod proto {
     tonic::include_proto!("tributary.control.v1");
 }
 
+pub use attached::{At, attached_address, attached_name};
 pub use client::{ControlClient, ControlError, fresh_nonce};
 pub use config::{ClientIdentity, ClientTls, ConfigError, ControlConfig, ParentConfig, TlsConfig};
 pub use messages::{

@@ -51,6 +51,13 @@ pub trait DataPlane: Send + Sync + 'static {
     /// One line that says why it cannot, and what to do.
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String>;
 
+    /// Bytes of the largest UDP payload that gets from here to the first shard of `parent`, which receives at `data`, and back;
+    /// `None` where that is not known, and [`Uplink::max_datagram`] decides (R-PROBE-3). Unlike the others this call holds up
+    /// nobody, and may take a quarter of a second.
+    fn probe(&self, _parent: &Capabilities, _data: SocketAddr) -> Option<u32> {
+        None
+    }
+
     /// A job's key, made of a random one that is not 0: as random, but spread over the host's queues.
     fn pick_key(&self, random: u64) -> u64 {
         random
@@ -121,6 +128,9 @@ pub struct Capabilities {
     pub receive_ring: u32,
     /// Whether it answers probes of its epoch (R-PROBE-2).
     pub answers_probes: bool,
+    /// Name of the abstract Unix socket by which ranks of the same machine attach themselves, to send through shared memory;
+    /// empty: there is none.
+    pub shared_memory: String,
 }
 
 /// A job as the data plane gets it: everything negotiated, all members known.
@@ -155,7 +165,9 @@ pub struct JobSpec {
 /// A member of a [`JobSpec`]: a worker, or a child aggregator that stands for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSpec {
-    /// Source address by stream. IPv4 addresses are never in their IPv6-mapped form.
+    /// Source address by stream. IPv4 addresses are never in their IPv6-mapped form. An
+    /// [`attached_address`](crate::attached_address) is a host's that has [`Capabilities::shared_memory`], which must see
+    /// whether it is one of its own.
     pub endpoints: Vec<SocketAddr>,
     /// How many workers it stands for.
     pub workers: u32,

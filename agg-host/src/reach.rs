@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use agg_control::{AdmitError, JobSpec, Uplink};
+use agg_control::{AdmitError, JobSpec, Uplink, attached_name};
 use agg_core::wire::packet_len;
 use udp_io::{local_ip_towards, path_payload};
 
@@ -10,6 +10,7 @@ use crate::{name, parent_endpoint};
 
 /// Refuses a job whose ranks cannot be reached from `local`, where the packets of `stream` are received: from an address
 /// of another family, or with packets that do not fit the path from here. The ranks have looked at their own side of it.
+/// Those that are attached by shared memory are the host's to look at.
 ///
 /// # Errors
 /// The first member, or the parent, that cannot be reached; what to do.
@@ -23,6 +24,8 @@ pub fn reachable(job: &JobSpec, stream: usize, local: SocketAddr) -> Result<(), 
     for (who, endpoint) in members
         .chain(parent)
         .filter_map(|(who, endpoint)| Some((who, endpoint?)))
+        // No way of the network leads there.
+        .filter(|(_, endpoint)| attached_name(endpoint).is_none())
     {
         if endpoint.is_ipv4() != local.is_ipv4() {
             return Err(AdmitError::Other(format!(

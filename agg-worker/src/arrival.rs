@@ -7,7 +7,9 @@ use std::time::Duration;
 use agg_control::{Capabilities, ControlClient, Registration, Resume};
 
 use crate::Config;
+use crate::place::Place;
 use crate::probe;
+use crate::rings::Rings;
 use crate::transport::{Ports, Transport, Way};
 use crate::udp::Udp;
 
@@ -19,15 +21,19 @@ pub(crate) struct Arrival {
     pub(crate) data_addr: SocketAddr,
     /// Bytes of the largest packet that gets there and back.
     max_datagram: usize,
+    /// The same, where neither a running job nor the configuration has a chunk size already.
+    proposed_datagram: usize,
     pub(crate) ports: Arc<dyn Ports>,
+    /// The same, if they are shared memory.
+    pub(crate) rings: Option<Arc<Rings>>,
 }
 
 /// Comes to the aggregator at `address`, to run there with chunks of so many `lanes`, or whatever the way carries. Ports that
-/// exist already are kept where they face it.
+/// exist already, of the rank's place before, are kept where they face it.
 pub(crate) fn arrive(
     config: &Config,
     address: &str,
-    existing: Option<&Arc<dyn Ports>>,
+    existing: Option<&Place>,
     lanes: Option<u32>,
     patience: Duration,
 ) -> Result<Arrival, String> {
@@ -37,21 +43,42 @@ pub(crate) fn arrive(
     let control = control.map_err(|error| error.to_string())?;
     let host = control.describe().map_err(|error| error.to_string())?.host;
     let data_addr = SocketAddr::new(host.data_ip.unwrap_or(control_addr.ip()), host.base_port);
+    let streams = existing.map(|place| place.ports.addresses().len() as u16);
+    let streams = streams.or(config.streams).unwrap_or(host.shards);
+    if streams == 0 || streams > host.shards {
+        return Err(format!(
+            "{streams} streams are not possible: the aggregator has {} shards",
+            host.shards
+        ));
+    }
+    if let Some(rings) = rings(config, &host, data_addr, streams, existing) {
+        return Ok(Arrival {
+            control,
+            host,
+            data_addr,
+            max_datagram: shm_io::LONGEST_PACKET,
+            proposed_datagram: Rings::PROPOSED_PACKET,
+            ports: Arc::clone(&rings) as Arc<dyn Ports>,
+            rings: Some(rings),
+        });
+    }
     let udp = Udp::new(config);
     let transport = config.transport.as_deref().unwrap_or(&udp);
     let way = transport.way(data_addr).map_err(|error| error.to_string())?;
-    let ports = open_ports(config, transport, &host, &way, existing)?;
+    let ports = open_ports(transport, &way, streams, existing)?;
     let max_datagram = probe::max_datagram(&ports, &host, &way, lanes)?;
     Ok(Arrival {
         control,
         host,
         data_addr,
         max_datagram,
+        proposed_datagram: max_datagram,
         ports,
+        rings: None,
     })
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, String> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, String> {
     let resolved = address.to_socket_addrs().map_err(|error| {
         format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
     })?;
@@ -64,24 +91,39 @@ fn resolve(address: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("the aggregator's address '{address}' has no IP address"))
 }
 
+/// Shared memory, if the aggregator is on this machine and both want it: those that there are already, or new ones.
+fn rings(
+    config: &Config,
+    host: &Capabilities,
+    data_addr: SocketAddr,
+    streams: u16,
+    existing: Option<&Place>,
+) -> Option<Arc<Rings>> {
+    let is_wanted = config.shared_memory && config.transport.is_none() && config.faults.is_none();
+    if !is_wanted || host.shared_memory.is_empty() {
+        return None;
+    }
+    let rings = existing.and_then(|place| place.rings.as_ref());
+    if let Some(rings) = rings.filter(|rings| rings.lead_to(host)) {
+        return Some(Arc::clone(rings));
+    }
+    let rings = Rings::attach(config, host, data_addr, streams);
+    let rings = rings.inspect_err(|error| {
+        // As a rule it is on another machine.
+        tracing::debug!(aggregator = %data_addr, %error, "no shared memory: packets go by UDP");
+    });
+    rings.ok().map(Arc::new)
+}
+
 /// One port a stream, at the address that faces the aggregator.
 fn open_ports(
-    config: &Config,
     transport: &dyn Transport,
-    host: &Capabilities,
     way: &Way,
-    existing: Option<&Arc<dyn Ports>>,
+    streams: u16,
+    existing: Option<&Place>,
 ) -> Result<Arc<dyn Ports>, String> {
-    let existing_streams = existing.map(|ports| ports.addresses().len() as u16);
-    let streams = existing_streams.or(config.streams).unwrap_or(host.shards);
-    if streams == 0 || streams > host.shards {
-        return Err(format!(
-            "{streams} streams are not possible: the aggregator has {} shards",
-            host.shards
-        ));
-    }
     let faces = |ports: &&Arc<dyn Ports>| ports.addresses().iter().all(|end| end.ip() == way.local_ip);
-    if let Some(ports) = existing.filter(faces) {
+    if let Some(ports) = existing.map(|place| &place.ports).filter(faces) {
         return Ok(Arc::clone(ports));
     }
     transport.open(way, streams).map_err(|error| error.to_string())
@@ -103,7 +145,11 @@ impl Arrival {
             child: false,
             nonce,
             endpoints: self.ports.addresses().to_vec(),
-            max_datagram: self.max_datagram as u32,
+            max_datagram: if resume.is_some() || config.lanes.is_some() {
+                self.max_datagram as u32
+            } else {
+                self.proposed_datagram as u32
+            },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,
             lanes: config.lanes,

@@ -30,9 +30,8 @@ pub struct Communicator {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     closed: bool,
-    /// The aggregator of a world on this machine, in rank 0. Dropped last.
-    #[cfg(feature = "embedded")]
-    _embedded: Option<udp_host::UdpHost>,
+    /// The aggregator of a world on this machine, in rank 0, or the leaf of its ranks, in the first of them. Dropped last.
+    _embedded: join::Embedded,
 }
 
 impl std::fmt::Debug for Shared {
@@ -66,7 +65,6 @@ impl Communicator {
             jobs: Some(jobs),
             threads: Vec::new(),
             closed: false,
-            #[cfg(feature = "embedded")]
             _embedded,
         };
         communicator.spawn("submitted", move |shared| service::run_submitted(shared, &queue))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agg_control::{ClientTls, OnLost, Policy, Registration};
 use udp_io::FaultConfig;
 
-use crate::Transport;
+use crate::{LocalGroup, Transport};
 
 /// What a rank is told at its start. Every rank of a world must be given the same `world` and `size`.
 #[derive(Debug, Clone)]
@@ -58,7 +58,15 @@ pub struct Config {
     pub tls: Option<ClientTls>,
     /// Faults to inject into this rank's packets, both ways. For tests and demonstrations, with sockets of the kernel.
     pub faults: FaultConfig,
-    /// What carries packets. `None`: sockets of the kernel.
+    /// The ranks of this world on this machine. Where they are several, and the aggregator is on another one, they send one
+    /// stream: the first of them starts a leaf, at which all register; if that is lost they go on at `aggregators`. Only
+    /// with shared memory, and not under a quorum, with TLS, injected faults or another transport. Either all ranks of a
+    /// machine are given it, or none.
+    pub local: Option<LocalGroup>,
+    /// Whether packets go through shared memory where the aggregator is on this machine, a process of the same user, and
+    /// offers it. Not with injected faults, nor with another transport.
+    pub shared_memory: bool,
+    /// What carries packets. `None`: shared memory or sockets of the kernel.
     pub transport: Option<Arc<dyn Transport>>,
 }
 
@@ -87,6 +95,8 @@ impl Config {
             busy_poll: Duration::ZERO,
             tls: None,
             faults: FaultConfig::default(),
+            local: None,
+            shared_memory: true,
             transport: None,
         }
     }

@@ -136,7 +136,7 @@ impl From<String> for Refused {
 fn attempt(shared: &Shared, place: &Place, index: usize, resume: &Resume) -> Result<Place, Refused> {
     let config = &shared.config;
     let (address, lanes) = (&shared.addresses[index], Some(shared.terms.lanes.into()));
-    let arrival = arrive(config, address, Some(&place.ports), lanes, CALL)?;
+    let arrival = arrive(config, address, Some(place), lanes, CALL)?;
     let registration = arrival.registration(config, shared.member.nonce, wait(shared), Some(resume.clone()));
     let registered = register(shared, arrival.control.clone(), registration)?;
     let registered = registered.map_err(|error| Refused {

@@ -22,9 +22,16 @@ use crate::{Config, Error};
 const EMBEDDED_PORT: u16 = udp_host::DEFAULT_CONTROL_PORT;
 
 #[cfg(feature = "embedded")]
-type Embedded = Option<udp_host::UdpHost>;
+#[derive(Debug, Default)]
+pub(crate) struct Embedded {
+    /// The leaf of the ranks on this machine.
+    _leaf: Option<crate::leaf::Leaf>,
+    /// The aggregator of a world on this machine.
+    _host: Option<udp_host::UdpHost>,
+}
 #[cfg(not(feature = "embedded"))]
-type Embedded = ();
+#[derive(Debug, Default)]
+pub(crate) struct Embedded;
 
 pub(crate) struct Joined {
     pub(crate) shared: Shared,
@@ -120,8 +127,18 @@ fn check(config: &Config) -> Result<(), String> {
 /// The configured aggregators, or the one of this machine, which rank 0 starts.
 #[cfg(feature = "embedded")]
 fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
+    if let Some(group) = crate::leaf::applies(config) {
+        let (address, leaf) = crate::leaf::find(config, group)?;
+        // Those that are configured take over from it.
+        let addresses = address.into_iter().chain(config.aggregators.iter().cloned());
+        let embedded = Embedded {
+            _leaf: leaf,
+            _host: None,
+        };
+        return Ok((addresses.collect(), embedded));
+    }
     if !config.aggregators.is_empty() {
-        return Ok((config.aggregators.clone(), None));
+        return Ok((config.aggregators.clone(), Embedded::default()));
     }
     let control_addr = std::net::SocketAddr::from(([127, 0, 0, 1], EMBEDDED_PORT));
     let host = if config.rank == 0 {
@@ -135,7 +152,11 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     } else {
         None
     };
-    Ok((vec![control_addr.to_string()], host))
+    let embedded = Embedded {
+        _leaf: None,
+        _host: host,
+    };
+    Ok((vec![control_addr.to_string()], embedded))
 }
 
 #[cfg(not(feature = "embedded"))]
@@ -143,7 +164,7 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
     if config.aggregators.is_empty() {
         return Err("no aggregator is configured: give host:port".to_owned());
     }
-    Ok((config.aggregators.clone(), ()))
+    Ok((config.aggregators.clone(), Embedded))
 }
 
 /// The first aggregator has all the time to start; the others should be there when it does not come.

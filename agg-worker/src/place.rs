@@ -10,6 +10,7 @@ use agg_core::worker::{Boundary, Membership};
 
 use crate::arrival::Arrival;
 use crate::names::Members;
+use crate::rings::Rings;
 use crate::transport::Ports;
 
 /// A rank's place in its job. It never changes: a rank that moves gets another one.
@@ -26,6 +27,8 @@ pub(crate) struct Place {
     /// It is not bound to one address: it may answer from another than it was sent to.
     pub(crate) has_many_addresses: bool,
     pub(crate) ports: Arc<dyn Ports>,
+    /// The same, if they are shared memory.
+    pub(crate) rings: Option<Arc<Rings>>,
     pub(crate) membership: Membership,
     pub(crate) members: Members,
     pub(crate) boundary: Option<agg_control::Boundary>,
@@ -42,6 +45,7 @@ impl Place {
             data_addr: arrival.data_addr,
             has_many_addresses: arrival.host.data_ip.is_none(),
             ports: arrival.ports,
+            rings: arrival.rings,
             membership: Membership {
                 epoch: Epoch(registered.epoch),
                 member: registered.member,

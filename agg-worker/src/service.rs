@@ -13,6 +13,9 @@ const STOP_INTERVAL: Duration = Duration::from_millis(100);
 /// How often streams are looked after that have no part, or no part any more, in an operation that others run.
 const BESIDES: Duration = Duration::from_millis(5);
 
+/// How long no operation may have come before the ports are watched.
+const SETTLED: Duration = Duration::from_millis(2);
+
 /// An operation in the background; it knows its turn.
 pub(crate) type Job = Box<dyn FnOnce(&Shared) + Send>;
 
@@ -34,6 +37,11 @@ pub(crate) fn serve_idle(shared: &Shared) {
             STOP_INTERVAL
         };
         if shared.turns.wait_idle(pause) {
+            // The next operation often follows at once: to watch the ports in between, and to be woken by its first packet,
+            // would cost small operations more than all else.
+            std::thread::sleep(SETTLED);
+        }
+        if shared.turns.wait_idle(Duration::ZERO) {
             let place = shared.moves.place();
             if let Err(error) = place.ports.wait(STOP_INTERVAL) {
                 tracing::debug!(%error, "cannot wait on the ports");

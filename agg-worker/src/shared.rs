@@ -204,6 +204,7 @@ impl Shared {
             window: u32::from(self.terms.window),
             streams: self.streams.len() as u32,
             moves: self.moves.generation(),
+            shared_memory: self.moves.place().rings.is_some(),
             ..counted
         }
     }

@@ -53,4 +53,6 @@ pub struct Stats {
     pub window: u32,
     /// Streams.
     pub streams: u32,
+    /// Packets go through memory that is shared with the aggregator, not through sockets.
+    pub shared_memory: bool,
 }

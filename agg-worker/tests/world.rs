@@ -278,3 +278,65 @@ fn the_first_error_is_that_of_everything_submitted() {
         started.elapsed()
     );
 }
+
+/// Who polls before it sleeps gets the same sums, also where it is longer than anything takes, and goes on to sleep where it is
+/// shorter: a rank that comes late is waited for.
+#[test]
+fn ranks_and_shards_that_poll_before_they_sleep_sum_alike() {
+    for micros in [20, 200_000] {
+        let host = UdpHost::start(&HostConfig {
+            busy_poll_us: micros,
+            ..HostConfig::loopback()
+        })
+        .unwrap();
+        let polls = |config| Config {
+            busy_poll: Duration::from_micros(micros.into()),
+            ..config
+        };
+        let sums = world(&host, "polling", 3, polls, |mut rank| {
+            let mut sum = 0.0;
+            for operation in 0..20 {
+                if rank.rank() == 2 && operation % 5 == 0 {
+                    std::thread::sleep(Duration::from_millis(60));
+                }
+                let mut tensor = values(rank.rank(), 1000);
+                rank.all_reduce(&mut tensor).unwrap();
+                sum += f64::from(tensor[7]);
+            }
+            rank.close().unwrap();
+            sum
+        });
+        let exact: f64 = (0..3).map(|rank| f64::from(values(rank, 1000)[7]) * 20.0).sum();
+        assert!(
+            sums.iter().all(|sum| (sum - exact).abs() < 1e-3),
+            "{sums:?} for {exact}"
+        );
+    }
+    let refused = UdpHost::start(&HostConfig {
+        busy_poll_us: 1_000_001,
+        ..HostConfig::loopback()
+    });
+    assert!(refused.unwrap_err().to_string().contains("busy_poll_us"));
+}
+
+/// R-PROBE-3: over loopback every chunk size comes back, so the largest is taken; and that is looked at, not believed.
+#[test]
+fn probe_3_a_rank_looks_which_chunks_get_to_its_aggregator() {
+    let host = host(1);
+    let by_udp = |config| Config {
+        shared_memory: false,
+        ..config
+    };
+    let lanes = world(&host, "probing", 2, by_udp, |rank| rank.stats().lanes);
+    assert_eq!(lanes, [8192, 8192]);
+    let answered = |name| {
+        let counters = host.counters();
+        let values = counters[0].values.iter();
+        values
+            .filter(|(counter, _)| counter == name)
+            .map(|(_, count)| count)
+            .sum::<u64>()
+    };
+    // Each rank had its answer to the largest at least.
+    assert!(answered("probes_answered") >= 2);
+}

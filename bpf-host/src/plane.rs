@@ -292,6 +292,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             receive_ring: self.about.interfaces.ring(),
             // The program passes by what is no data packet; a rank goes by the MTU of its route.
             answers_probes: false,
+            shared_memory: String::new(),
         }
     }
 
@@ -404,6 +405,10 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             }
         }
         worst_lags([lags])
+    }
+
+    fn probe(&self, parent: &Capabilities, data: SocketAddr) -> Option<u32> {
+        agg_host::probe(parent, data)
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {

@@ -140,6 +140,7 @@ impl DataPlane for Plane {
             receive_buffer: 0,
             receive_ring: self.receive_ring().into(),
             answers_probes: true,
+            shared_memory: String::new(),
         }
     }
 

@@ -38,6 +38,8 @@ fn read(bytes: &[u8]) -> Result<HostConfig, String> {
         store: None,
         lender: None,
         receive_buffer: None,
+        busy_poll: None,
+        no_shared_memory: false,
     };
     args.host_config().map_err(|error| error.to_string())
 }

@@ -38,7 +38,7 @@ impl Communicator {
     #[pyo3(signature = (
         world, rank = None, size = None, *, aggregators = None, policy = None, on_lost = "abort", timeout = 10.0,
         connect_timeout = 10.0, wait = 60.0, linger = 5.0, fail_over = true, failover_after = 1.0, lanes = None, window = None, streams = None,
-        weight = 100, priority = 0, busy_poll = 0.0
+        weight = 100, priority = 0, busy_poll = 0.0, shared_memory = true
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
     fn new(
@@ -61,6 +61,7 @@ impl Communicator {
         weight: i64,
         priority: i64,
         busy_poll: f64,
+        shared_memory: bool,
     ) -> PyResult<Self> {
         let rank = match rank {
             Some(rank) => whole("rank", rank, u32::MAX)?,
@@ -94,6 +95,7 @@ impl Communicator {
             weight: whole("weight", weight, u16::MAX)?,
             priority: whole("priority", priority, u8::MAX)?,
             busy_poll: seconds("busy_poll", busy_poll)?,
+            shared_memory,
             ..Config::new(world.clone(), rank, size)
         };
         // Interrupted, it joins all the same; then it is dropped, and the other ranks are told.
@@ -335,5 +337,6 @@ fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict
     dictionary.set_item("lanes", stats.lanes)?;
     dictionary.set_item("window", stats.window)?;
     dictionary.set_item("streams", stats.streams)?;
+    dictionary.set_item("shared_memory", stats.shared_memory)?;
     Ok(dictionary)
 }

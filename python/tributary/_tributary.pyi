@@ -29,6 +29,7 @@ class _Stats(TypedDict):
     lanes: int
     window: int
     streams: int
+    shared_memory: bool
 
 class Communicator:
     def __new__(
@@ -52,6 +53,7 @@ class Communicator:
         weight: int = 100,
         priority: int = 0,
         busy_poll: float = 0.0,
+        shared_memory: bool = True,
     ) -> Self: ...
     @property
     def world(self) -> str: ...

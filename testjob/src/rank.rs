@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::time::Duration;
 
-use agg_worker::{Communicator, Config, Error, OnLost, Policy};
+use agg_worker::{Communicator, Config, Error, LocalGroup, OnLost, Policy};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,7 @@ impl Told {
         } = &self.work;
         Config {
             aggregators: self.aggregators.clone(),
+            local: LocalGroup::from_environment(self.rank, *ranks),
             timeout: Duration::from_secs(30),
             failover_after: Duration::from_millis(500),
             lanes: self.work.lanes,

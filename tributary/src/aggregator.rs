@@ -22,13 +22,15 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// The first of `addresses`, or a new one in this process, on loopback, with this many shards.
-    pub fn find(addresses: &[String], shards: u16) -> Result<Self, Failure> {
+    /// The first of `addresses`, or a new one in this process, on loopback, with this many shards; it polls for so many
+    /// microseconds before it sleeps.
+    pub fn find(addresses: &[String], shards: u16, busy_poll_us: u32) -> Result<Self, Failure> {
         let (addresses, embedded) = match addresses {
             [_, ..] => (addresses.to_vec(), None),
             [] => {
                 let host = UdpHost::start(&HostConfig {
                     shards,
+                    busy_poll_us,
                     ..HostConfig::loopback()
                 })?;
                 (vec![host.control_addr().to_string()], Some(host))

@@ -34,6 +34,9 @@ pub struct ServeArgs {
     /// How long a shard without packets looks for some before it sleeps, in microseconds: for a core of its own [default: 0].
     #[arg(long, value_name = "US")]
     pub busy_poll: Option<u32>,
+    /// Attach no ranks of this machine by shared memory: all send by UDP.
+    #[arg(long)]
+    pub no_shared_memory: bool,
 }
 
 impl ServeArgs {
@@ -57,6 +60,7 @@ impl ServeArgs {
         config.lender = self.lender.or(config.lender);
         config.receive_buffer_kib = self.receive_buffer.unwrap_or(config.receive_buffer_kib);
         config.busy_poll_us = self.busy_poll.unwrap_or(config.busy_poll_us);
+        config.shared_memory &= !self.no_shared_memory;
         Ok(config)
     }
 }

@@ -33,6 +33,8 @@ pub struct HostConfig {
     /// How long a shard that has no packets looks for some again and again before it sleeps, in microseconds; the kernel is
     /// asked for the same (`SO_BUSY_POLL`). For a core that does nothing else.
     pub busy_poll_us: u32,
+    /// Whether ranks of the same user on this machine are attached by shared memory, where that is Linux.
+    pub shared_memory: bool,
     /// Settings of the control service.
     pub control: ControlConfig,
 }
@@ -51,6 +53,7 @@ impl Default for HostConfig {
             straggler_after: 1.0,
             receive_buffer_kib: 8 << 10,
             busy_poll_us: 0,
+            shared_memory: true,
             control: ControlConfig::default(),
         }
     }

@@ -95,7 +95,15 @@ impl UdpHost {
             let busy_poll = Duration::from_micros(config.busy_poll_us.into());
             shards.push(Shard::new(port, aggregator, lender.transpose()?, busy_poll));
         }
+        #[cfg(target_os = "linux")]
+        let door = config.shared_memory.then(crate::attach::open).flatten();
+        #[cfg(not(target_os = "linux"))]
+        let door: Option<shm_io::Door> = None;
         let plane = Arc::new(Plane {
+            shared_memory: door
+                .as_ref()
+                .map(|door| door.name().to_owned())
+                .unwrap_or_default(),
             shards,
             epoch,
             memory_per_shard: slots.bytes(),
@@ -116,6 +124,12 @@ impl UdpHost {
         };
         for shard in 0..config.shards {
             host.spawn(shard)?;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(door) = door {
+            host.start_thread("shared-memory".to_owned(), 0, move |plane, stop| {
+                crate::attach::serve(plane, &door, stop);
+            })?;
         }
         let threshold = Duration::from_secs_f64(config.straggler_after);
         host.start_thread("stragglers".to_owned(), 0, move |plane, stop| {

@@ -14,12 +14,15 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(target_os = "linux")]
+mod attach;
 mod config;
 mod error;
 mod host;
 mod lent;
 mod plane;
 mod queues;
+mod rings;
 mod shard;
 mod store;
 mod turns;

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use agg_control::{
     AbortReason, AdmitError, Capabilities, DataPlane, HostKind, JobSpec, MemberLag, ShardCounters, Uplink,
+    attached_name,
 };
 use agg_core::pool::slot_memory;
 use agg_core::slot::Head;
 use agg_core::{Epoch, JobConfig, Lanes};
 use agg_host::{
-    Names, Watched, job_config, member_endpoints, parent_endpoint, reachable, shard_counters, uplink,
-    worst_lags,
+    Names, Watched, job_config, member_endpoints, name as name_of, parent_endpoint, reachable,
+    shard_counters, uplink, worst_lags,
 };
 
 use crate::queues::spread;
@@ -22,6 +23,9 @@ use crate::store::{JobStore, Store};
 /// Chunks of slot memory that a job with a store has at least.
 const MIN_FRAMES: u64 = 64;
 
+/// The counter of packets that were not sent to members attached by shared memory: full, or gone.
+const RINGS_FULL: &str = "ring_unsent";
+
 /// The shards of one host.
 pub(crate) struct Plane {
     pub(crate) shards: Vec<Shard>,
@@ -30,6 +34,8 @@ pub(crate) struct Plane {
     /// Deeper memory of each shard, in bytes.
     pub(crate) store_per_shard: u64,
     pub(crate) base_port: u16,
+    /// The name of the door for shared memory; empty: there is none.
+    pub(crate) shared_memory: String,
     /// The host stops: jobs that are ended now stay, so that their ranks can be told.
     pub(crate) closing: AtomicBool,
 }
@@ -61,14 +67,34 @@ impl Plane {
             // Only now: what is not replaced stays whole.
             store = state.routes.remove(&job.key).and_then(|route| route.store);
         }
+        let members = member_endpoints(job, stream);
+        let (attached, members): (Vec<_>, Vec<_>) = members
+            .into_iter()
+            .partition(|member| attached_name(member).is_some());
         let route = Route {
-            members: member_endpoints(job, stream),
+            members,
+            attached: attached.iter().filter_map(attached_name).collect(),
             parent: parent_endpoint(job, stream),
             weight: job.weight,
             names: Arc::new(Names::of(job)),
             store,
         };
-        state.insert(job.key, route);
+        state.insert(job.key, route, self.shards[stream].port.queues().len());
+        Ok(())
+    }
+
+    /// Refuses a job whose members say to be attached to the shard of `stream`, and are not, or for another job.
+    fn attached(&self, job: &JobSpec, stream: usize) -> Result<(), AdmitError> {
+        let state = self.shards[stream].lock();
+        for member in &job.members {
+            let name = member.endpoints.get(stream).and_then(attached_name);
+            if name.is_some_and(|name| !state.rings.can_be_of(name, job.key)) {
+                return Err(AdmitError::Other(format!(
+                    "{} is not attached by shared memory here, or not any more: did its process end? Start it again",
+                    name_of(&member.ranks)
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -153,6 +179,7 @@ impl DataPlane for Plane {
             // The kernel empties it into the sockets' buffers.
             receive_ring: 0,
             answers_probes: true,
+            shared_memory: self.shared_memory.clone(),
         }
     }
 
@@ -161,6 +188,7 @@ impl DataPlane for Plane {
         let replaces = self.shards[0].lock().routes.contains_key(&job.key);
         for stream in 0..streams {
             reachable(job, stream, self.shards[stream].port.local_addr())?;
+            self.attached(job, stream)?;
         }
         for stream in 0..streams {
             if let Err(error) = self.admit_to(job, stream) {
@@ -206,7 +234,14 @@ impl DataPlane for Plane {
     fn counters(&self) -> Vec<ShardCounters> {
         let shards = self.shards.iter().enumerate();
         shards
-            .map(|(number, shard)| shard_counters(number as u16, shard.lock().aggregator.counters()))
+            .map(|(number, shard)| {
+                let state = shard.lock();
+                let mut counters = shard_counters(number as u16, state.aggregator.counters());
+                counters
+                    .values
+                    .push((RINGS_FULL.to_owned(), state.rings.dropped()));
+                counters
+            })
             .collect()
     }
 
@@ -231,6 +266,10 @@ impl DataPlane for Plane {
     fn lags(&self, key: u64) -> Vec<MemberLag> {
         let lags = |shard: &Shard| shard.lock().aggregator.lags(key, shard.now());
         worst_lags(self.shards.iter().map(lags))
+    }
+
+    fn probe(&self, parent: &Capabilities, data: SocketAddr) -> Option<u32> {
+        agg_host::probe(parent, data)
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {

@@ -90,7 +90,24 @@ impl QueuedPort {
     /// Waits at most `timeout`, to the millisecond, until a queue has something to receive, and says which have. Zero only
     /// looks. As with [`wait_any`](crate::wait_any), one that is named may still turn out empty; a signal ends the wait.
     pub fn wait(&self, timeout: Duration) -> io::Result<QueueSet> {
-        self.watch.wait(&self.queues, timeout)
+        self.wait_also(timeout, |_| {})
+    }
+
+    /// As [`wait`](Self::wait), also for the files [named](Self::watch_also) to it: `also` is told which can be read.
+    pub fn wait_also(&self, timeout: Duration, also: impl FnMut(u64)) -> io::Result<QueueSet> {
+        self.watch.wait(&self.queues, timeout, also)
+    }
+
+    /// Has [`wait_also`](Self::wait_also) wait for another file, too, until that is closed. Its name is none below
+    /// [`MAX_QUEUES`].
+    ///
+    /// Errors: what the kernel says; the name is a queue's.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn watch_also(&self, file: std::os::fd::BorrowedFd<'_>, name: u64) -> io::Result<()> {
+        if name < MAX_QUEUES as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.watch.also(file, name)
     }
 }
 
@@ -118,6 +135,12 @@ impl QueueSet {
     /// Takes a queue out.
     pub fn remove(&mut self, queue: usize) {
         self.0 &= !bit(queue);
+    }
+
+    /// Those in either.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// Whether the queue is in.

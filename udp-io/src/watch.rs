@@ -8,7 +8,12 @@ pub(crate) use other::Watch;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux {
-    use std::{io, mem::MaybeUninit, os::fd::OwnedFd, time::Duration};
+    use std::{
+        io,
+        mem::MaybeUninit,
+        os::fd::{BorrowedFd, OwnedFd},
+        time::Duration,
+    };
 
     use rustix::{
         event::{
@@ -34,16 +39,27 @@ mod linux {
             Ok(Watch { epoll })
         }
 
-        pub(crate) fn wait(&self, _: &[UdpPort], timeout: Duration) -> io::Result<QueueSet> {
+        pub(crate) fn also(&self, file: BorrowedFd<'_>, name: u64) -> io::Result<()> {
+            let events = EventFlags::IN | EventFlags::RDHUP;
+            Ok(epoll::add(&self.epoll, file, EventData::new_u64(name), events)?)
+        }
+
+        pub(crate) fn wait(
+            &self,
+            _: &[UdpPort],
+            timeout: Duration,
+            mut also: impl FnMut(u64),
+        ) -> io::Result<QueueSet> {
             // A timeout beyond the type's range is as good as none.
             let timeout = Timespec::try_from(timeout).ok();
             let mut events = [MaybeUninit::uninit(); MAX_QUEUES];
             let mut ready = QueueSet::default();
             match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
                 // Also an error, which is to be received too, or it would wake the caller for ever.
-                Ok((events, _)) => events
-                    .iter()
-                    .for_each(|event| ready.insert(event.data.u64() as usize)),
+                Ok((events, _)) => events.iter().for_each(|event| match event.data.u64() {
+                    queue if queue < MAX_QUEUES as u64 => ready.insert(queue as usize),
+                    name => also(name),
+                }),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -67,7 +83,12 @@ mod other {
             Ok(Watch)
         }
 
-        pub(crate) fn wait(&self, queues: &[UdpPort], timeout: Duration) -> io::Result<QueueSet> {
+        pub(crate) fn wait(
+            &self,
+            queues: &[UdpPort],
+            timeout: Duration,
+            _: impl FnMut(u64),
+        ) -> io::Result<QueueSet> {
             let mut ready = QueueSet::default();
             if queues[0].wait_readable(timeout)? {
                 ready.insert(0);

@@ -4,6 +4,7 @@
 //! unlimited link: in-network aggregation presumes that the network's core is not the bottleneck; `--tree` is the case
 //! where it is; `--memif` does without a network. The sides take turns, so that a machine whose speed drifts harms all alike.
 
+mod loss;
 mod memif;
 mod training;
 mod tree;
@@ -32,9 +33,10 @@ pub(crate) struct Compare {
     /// Turns of each side; a turn measures 3 iterations.
     #[arg(long, default_value_t = 3)]
     turns: usize,
-    /// Share of packets that Tributary's workers lose on purpose, each way. Gloo's are not touched.
-    #[arg(long, default_value = "0%")]
-    loss: String,
+    /// Shares of packets that every host loses on arrival, Gloo's as ours, like 0.1%,1%: each side without and with each of them.
+    /// Packets are single then, which costs the machine several times as much: take a rate that it reaches, like 200mbit.
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["tree", "xdp", "training"])]
+    loss: Vec<loss::Loss>,
     /// Bits of an element on Tributary's wire: 32, 16 or 8. Gloo's have 32.
     #[arg(long, default_value_t = 32)]
     wire: u32,
@@ -72,6 +74,8 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
             tree::measure(compare)
         } else if compare.training {
             training::measure(compare)
+        } else if !compare.loss.is_empty() {
+            loss::measure(compare)
         } else {
             measure(compare)
         }
@@ -86,11 +90,7 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
 }
 
 fn measure(compare: &Compare) -> Result<(), String> {
-    let mut net = Net::new("trib-cmp").map_err(|error| error.to_string())?;
-    let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
-    let aggregator = host("agg", Link::default())?;
-    let ranks = (0..compare.ranks).map(|rank| host(&format!("r{rank}"), compare.link()));
-    let ranks: Vec<Host> = ranks.collect::<Result<_, _>>()?;
+    let (_net, aggregator, ranks) = network(compare)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..compare.turns {
         let _serve = serve(&aggregator, &[])?;
@@ -109,6 +109,16 @@ fn measure(compare: &Compare) -> Result<(), String> {
     Ok(())
 }
 
+/// A host for the aggregator and one for each rank, joined by a bridge.
+fn network(compare: &Compare) -> Result<(Net, Host, Vec<Host>), String> {
+    let mut net = Net::new("trib-cmp").map_err(|error| error.to_string())?;
+    let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
+    let aggregator = host("agg", Link::default())?;
+    let ranks = (0..compare.ranks).map(|rank| host(&format!("r{rank}"), compare.link()));
+    let ranks = ranks.collect::<Result<_, _>>()?;
+    Ok((net, aggregator, ranks))
+}
+
 impl Compare {
     /// A rank's.
     fn link(&self) -> Link {
@@ -121,8 +131,8 @@ impl Compare {
     /// Median seconds of one turn.
     fn tributary(&self, ranks: &[Host], aggregator: impl Fn(usize) -> String) -> Result<f64, String> {
         let options = format!(
-            "--bytes {} --iterations {ITERATIONS} --loss {} --wire {}",
-            self.bytes, self.loss, self.wire
+            "--bytes {} --iterations {ITERATIONS} --wire {}",
+            self.bytes, self.wire
         );
         let figures = bench(ranks, aggregator, |_| {
             options.split(' ').map(str::to_owned).collect()
@@ -142,8 +152,8 @@ impl Compare {
 
     fn about(&self) {
         println!(
-            "{} ranks, {} a link, {} bytes of f32, {} bits on the wire, loss {}: medians of {} turns' medians of {ITERATIONS} iterations",
-            self.ranks, self.rate, self.bytes, self.wire, self.loss, self.turns
+            "{} ranks, {} a link, {} bytes of f32, {} bits on the wire: medians of {} turns' medians of {ITERATIONS} iterations",
+            self.ranks, self.rate, self.bytes, self.wire, self.turns
         );
     }
 

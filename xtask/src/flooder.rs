@@ -5,14 +5,13 @@
 
 mod sender;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::thread::sleep;
 use std::time::Duration;
 
 use self::sender::{Flood, Packets};
-use crate::running::{Running, all, median, start};
-use crate::sides::{TRIBUTARY, figures, number, prepare};
+use crate::running::{all, median, start};
+use crate::sides::{Here, TRIBUTARY, figures, number, prepare, serve_here};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -80,8 +79,12 @@ impl Flooder {
         let mut sent = [0.0; NEIGHBOURS.len()];
         for _ in 0..self.turns {
             for (index, (name, neighbour)) in NEIGHBOURS.iter().enumerate() {
-                let (aggregator, control, data) = serve()?;
-                let _aggregator = aggregator;
+                let Here {
+                    aggregator: _aggregator,
+                    control,
+                    data,
+                    ..
+                } = serve_here(&[])?;
                 let mut job = match neighbour {
                     Neighbour::Job(options) => Some(start(bench(&control, &self.endless(options)))?),
                     Neighbour::Nobody | Neighbour::Flood(_) => None,
@@ -150,38 +153,4 @@ fn bench(control: &str, options: &str) -> Command {
     bench.args(["bench", "allreduce", "--json", "--aggregator", control]);
     bench.args(options.split(' '));
     bench
-}
-
-/// An aggregator on loopback, its control and its data address.
-fn serve() -> Result<(Running, String, String), String> {
-    let mut command = Command::new(TRIBUTARY);
-    command.args([
-        "serve",
-        "--control-addr",
-        "127.0.0.1:0",
-        "--data-addr",
-        "127.0.0.1:0",
-    ]);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut child: Child = command
-        .spawn()
-        .map_err(|error| format!("the aggregator does not start: {error}"))?;
-    let stderr = child.stderr.take();
-    let running = Running::from(child);
-    let mut lines = BufReader::new(stderr.ok_or("the aggregator has no output")?).lines();
-    let after = |line: &str, word: &str| {
-        let rest = line.split(word).nth(1)?;
-        rest.split([',', ' ']).next().map(str::to_owned)
-    };
-    for line in lines.by_ref().map_while(Result::ok) {
-        if let (Some(control), Some(data)) = (after(&line, "control "), after(&line, "data ")) {
-            // Read on: a full pipe would stop it.
-            std::thread::spawn(move || lines.for_each(drop));
-            return Ok((running, control, data));
-        }
-    }
-    Err("the aggregator ended without naming its addresses".into())
 }

@@ -22,9 +22,11 @@ mod python;
 mod report;
 mod running;
 mod sides;
+mod soak;
 mod step;
 mod stragglers;
 mod suites;
+mod sweep;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -66,6 +68,10 @@ enum Task {
     Stragglers(stragglers::Stragglers),
     /// Measures what a job loses to a neighbour that floods its aggregator.
     Flooder(flooder::Flooder),
+    /// Measures windows, chunk sizes and streams against the defaults, on loopback and over limited links (as root).
+    Sweep(sweep::Sweep),
+    /// Sums for minutes and says whether the memory of ranks and aggregator stays as it was.
+    Soak(soak::Soak),
     /// Runs the fuzz targets, on the stable toolchain.
     Fuzz {
         /// Seconds for each target.
@@ -103,6 +109,8 @@ fn main() -> ExitCode {
         Task::Compare(arguments) => return compare::run(&arguments),
         Task::Stragglers(arguments) => return stragglers::run(&arguments),
         Task::Flooder(arguments) => return flooder::run(&arguments),
+        Task::Sweep(arguments) => return sweep::run(&arguments),
+        Task::Soak(arguments) => return soak::run(&arguments),
         Task::Ci => {
             checks::run(&mut report);
             groups::run(&[], &mut report);

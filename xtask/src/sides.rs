@@ -1,6 +1,7 @@
 //! The two sides of the comparisons, Tributary and Gloo, each with its ranks on hosts of a test network.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -47,6 +48,55 @@ pub(crate) fn serve(host: &Host, options: &[&str]) -> Result<Running, String> {
     serve.args(["--data-addr", &format!("{}:4601", host.address())]);
     serve.args(options);
     start(serve)
+}
+
+/// An aggregator on loopback.
+pub(crate) struct Here {
+    pub(crate) aggregator: Running,
+    pub(crate) control: String,
+    pub(crate) data: String,
+    /// What it says of itself.
+    pub(crate) said: String,
+}
+
+/// Starts an aggregator on loopback, on ports that the kernel chooses.
+pub(crate) fn serve_here(options: &[&str]) -> Result<Here, String> {
+    let mut command = Command::new(TRIBUTARY);
+    command.args([
+        "serve",
+        "--control-addr",
+        "127.0.0.1:0",
+        "--data-addr",
+        "127.0.0.1:0",
+    ]);
+    command.args(options);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child: Child = command
+        .spawn()
+        .map_err(|error| format!("the aggregator does not start: {error}"))?;
+    let stderr = child.stderr.take();
+    let aggregator = Running::from(child);
+    let mut lines = BufReader::new(stderr.ok_or("the aggregator has no output")?).lines();
+    let after = |line: &str, word: &str| {
+        let rest = line.split(word).nth(1)?;
+        rest.split([',', ' ']).next().map(str::to_owned)
+    };
+    for line in lines.by_ref().map_while(Result::ok) {
+        if let (Some(control), Some(data)) = (after(&line, "control "), after(&line, "data ")) {
+            // Read on: a full pipe would stop it.
+            std::thread::spawn(move || lines.for_each(drop));
+            return Ok(Here {
+                aggregator,
+                control,
+                data,
+                said: line,
+            });
+        }
+    }
+    Err("the aggregator ended without naming its addresses".into())
 }
 
 /// Runs `tributary bench` with a rank on each host; what rank 0 says. `aggregator` and `options` are asked for each rank.

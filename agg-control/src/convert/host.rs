@@ -26,6 +26,7 @@ impl From<Description> for proto::Host {
             receive_buffer: host.receive_buffer,
             receive_ring: host.receive_ring,
             answers_probes: host.answers_probes,
+            shared_memory: host.shared_memory,
         }
     }
 }
@@ -65,6 +66,7 @@ impl TryFrom<proto::Host> for Description {
             receive_buffer: host.receive_buffer,
             receive_ring: host.receive_ring,
             answers_probes: host.answers_probes,
+            shared_memory: host.shared_memory,
         };
         Ok(Self {
             host: capabilities,

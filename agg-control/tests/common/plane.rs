@@ -35,6 +35,7 @@ impl FakePlane {
             receive_buffer: 4 << 20,
             receive_ring: 0,
             answers_probes: true,
+            shared_memory: String::new(),
         };
         Self {
             capabilities,

@@ -32,8 +32,11 @@ const DELAY_FLOOR: u32 = 8;
 /// is our own.
 const MEMORY: Nanos = 10_000_000_000;
 
-/// Loss is weighed over so many results at least: of fewer, two lost by chance look like congestion.
+/// Loss is weighed over so many results at least: of fewer, two lost by chance look like congestion ...
 const WEIGHED: u32 = 64;
+
+/// ... or when so many were lost (as BBRv2 has it), which of a few results none can be by chance.
+pub(super) const MANY: u32 = 8;
 
 /// One in so many results that had to be repaired is congestion: 5 %. Random loss of 1 % each way makes 2 % of them.
 const LOSSY: u32 = 20;
@@ -41,7 +44,7 @@ const LOSSY: u32 = 20;
 /// What a result tells of its chunk's way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answered {
-    /// The order of the chunk's send among all, where it was sent once only (Karn's rule).
+    /// The order of the send that was answered among all, where that is known.
     pub(super) order: Option<u64>,
     /// How long the way took, where nobody else was waited for.
     pub(super) delay: Option<Nanos>,
@@ -77,8 +80,6 @@ pub(super) struct Congestion {
     /// The quickest way, of the current memory and the one before, and since when.
     quickest: [Nanos; 2],
     remembered_from: Nanos,
-    /// The smoothed delay.
-    delay: Option<Nanos>,
     decreases: u64,
 }
 
@@ -103,7 +104,6 @@ impl Congestion {
             alpha: 1024,
             quickest: [Nanos::MAX; 2],
             remembered_from: 0,
-            delay: None,
             decreases: 0,
         }
     }
@@ -144,9 +144,9 @@ impl Congestion {
         self.decreases
     }
 
-    /// How long the way takes, smoothed, where it has been seen.
-    pub(super) fn delay(&self) -> Option<Nanos> {
-        self.delay
+    /// How long the way takes without a queue, where that has been seen.
+    pub(super) fn quickest(&self) -> Option<Nanos> {
+        Some(self.quickest[0].min(self.quickest[1])).filter(|quickest| *quickest != Nanos::MAX)
     }
 
     /// Whether one chunk more may be in flight than so many. If not, it is remembered that one would have been.
@@ -176,14 +176,19 @@ impl Congestion {
         }
     }
 
+    /// Chunks that were sent again and again have brought neither results nor word of them: the network takes nearly all. RFC
+    /// 5681, section 3.1, but for a window that may never have been too large: it grows as at first.
+    pub(super) fn silenced(&mut self) {
+        let smallest = self.largest.min(SMALLEST * ONE);
+        self.decreases += u64::from(self.window > smallest);
+        self.window = smallest;
+        self.slow_start = true;
+    }
+
     fn measured(&mut self, delay: Nanos) {
         self.delays += 1;
         self.least_delay = self.least_delay.min(delay);
         self.quickest[0] = self.quickest[0].min(delay);
-        self.delay = Some(
-            self.delay
-                .map_or(delay, |smoothed| smoothed - smoothed / 8 + delay / 8),
-        );
     }
 
     /// A round trip is over: what it has brought is weighed, once.
@@ -200,8 +205,7 @@ impl Congestion {
             self.window = smaller.max(self.largest.min(SMALLEST * ONE)).min(before);
             self.decreases += u64::from(self.window < before);
         } else if self.was_full && !self.slow_start {
-            // The same part of the job's window for each of its ranks; and not less than TCP.
-            self.grow((self.largest / 64).max(ONE));
+            self.grow(ONE);
         }
         self.was_full = false;
         (self.results, self.marked) = (0, 0);
@@ -223,7 +227,7 @@ impl Congestion {
     /// Swift, section 3.1: by 0.8 of the part of the delay that is too much, by half at most. That of the quickest result: a
     /// queue holds up each of them, a scheduler only some.
     fn after_queueing(&self) -> Option<u32> {
-        let quickest = self.quickest[0].min(self.quickest[1]);
+        let quickest = self.quickest()?;
         let most = quickest.saturating_add(quickest.max(QUEUE));
         if self.delays < SAMPLES || self.least_delay <= most {
             return None;
@@ -239,7 +243,7 @@ impl Congestion {
 
     /// By the part that is lost, by 0.7 at least (CUBIC, RFC 9438, section 4.6) and half at most.
     fn after_loss(&mut self) -> Option<u32> {
-        if self.weighed < WEIGHED {
+        if self.weighed < WEIGHED && self.lost < MANY {
             return None;
         }
         let (lost, of) = (self.lost, self.weighed);
@@ -405,7 +409,7 @@ mod tests {
             path.congestion.rested(pause * (MEMORY + 1));
             path.round(NEVER);
         }
-        for _ in 0..100 {
+        for _ in 0..300 {
             path.round(NEVER);
         }
         assert_eq!(path.congestion.window(), 256);
@@ -453,7 +457,7 @@ mod tests {
         }
         path.congestion.restart(path.sends);
         assert_eq!(path.congestion.window(), INITIAL);
-        assert_eq!(path.congestion.delay(), None);
+        assert_eq!(path.congestion.quickest(), None);
         for _ in 0..8 {
             path.round(NEVER);
         }

@@ -155,8 +155,8 @@ pub struct Worker<S, V> {
     pacing: Pacing,
     /// No chunk before this one waits for its result.
     oldest: u64,
-    /// A slot's kept result may wait to be sent.
-    answers: bool,
+    /// A slot may have something to send whatever the congestion window.
+    urgent: bool,
     /// When an operation started or a result last came.
     progress_at: Nanos,
     heard_at: Nanos,
@@ -210,7 +210,7 @@ where
             congestion: Congestion::new(config.window),
             pacing: Pacing::new(packet_len(config.lanes.count())),
             oldest: config.first_chunk,
-            answers: false,
+            urgent: false,
             progress_at: 0,
             heard_at: 0,
             reform: false,
@@ -260,7 +260,7 @@ where
         self.oldest = plan.base;
         self.congestion.rested(now);
         self.pacing
-            .begin(now, self.congestion.window(), self.congestion.delay());
+            .begin(now, self.congestion.window(), self.congestion.quickest());
         if plan.total() > 0 {
             self.plan = Some(plan);
             match &ahead {
@@ -334,6 +334,8 @@ where
         state.outstanding = true;
         state.sends = 0;
         state.present = None;
+        state.lost = false;
+        state.urgent = false;
         self.to_send.push_back(self.slots.as_mut(), slot);
     }
 

@@ -43,7 +43,8 @@ impl Pacing {
         }
     }
 
-    /// A window of chunks can be sent at once, on a way that takes `delay`, if that is known.
+    /// A window of chunks can be sent at once, on a way that takes `delay` without a queue, if that is known. (With one it
+    /// would be the hosts' schedulers, too, which no burst of ours makes worse.)
     pub(super) fn begin(&mut self, now: Nanos, window: u32, delay: Option<Nanos>) {
         let chunks = u64::from(window.max(1)) * GAIN;
         let gap = delay.unwrap_or(0).saturating_mul(u64::from(self.burst));

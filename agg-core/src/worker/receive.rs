@@ -92,21 +92,28 @@ where
         state.finished = state.chunk + 1;
         state.outstanding = false;
         state.answer = false;
-        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
-        // round trip nor what has been overtaken.
-        let waited = now.saturating_sub(state.sent_at);
-        let once = state.sends == 1;
-        if once {
-            self.rtt.measured(waited);
-            self.answered_order = self.answered_order.max(state.order);
-        }
         // R-CC-4, R-CC-5: whose contribution came last has waited for nobody else. Where it had to send that again, it was
         // lost; what came as a replay was lost on its way down. Under a quorum resends are the clock.
         let came_last = header.member == self.config.member;
+        let again = state.sends > 1;
+        let surely_lost = again && (state.lost || header.flags.has(Flags::RESEND));
+        let lost = surely_lost || again && came_last && !quorum;
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule), so that it does not tell what
+        // has been overtaken. How long it took since its first send counts all the same, unless that is known to have been
+        // lost: else all would be sent again for ever where the timer is too short for a wait that has become longer.
+        let waited = now.saturating_sub(state.sent_at);
+        let once = state.sends == 1;
+        if once {
+            self.answered_order = self.answered_order.max(state.order);
+        }
+        if state.sends > 0 && !surely_lost {
+            self.rtt.measured(now.saturating_sub(state.first_sent_at));
+        }
         let answered = Answered {
-            order: once.then_some(state.order),
+            // Of a chunk that was sent again the result is of its last send where that had the time.
+            order: (once || waited >= self.rtt.smoothed()).then_some(state.order),
             delay: (once && came_last).then_some(waited),
-            lost: state.sends > 1 && (header.flags.has(Flags::RESEND) || came_last && !quorum),
+            lost,
             marked: header.flags.has(Flags::CONGESTED),
         };
         self.congestion.answered(answered, self.sends);
@@ -221,23 +228,29 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.kept.is_some_and(|kept| kept.round == header.round) {
             state.answer = true;
-            self.answers = true;
+            self.urgent = true;
             self.stats.answered += 1;
             self.to_send.push_front(self.slots.as_mut(), slot);
             return;
         }
-        let (chunk, outstanding) = (state.chunk, state.outstanding && state.sends > 0);
+        let (chunk, outstanding) = (state.chunk, state.outstanding);
         if !outstanding || self.round(chunk) != header.round {
             return;
         }
+        let misses = !header.set.contains(self.config.member);
+        if misses && self.to_send.contains(self.slots.as_ref(), slot) && self.is_stuck(now) {
+            self.slots.as_mut()[usize::from(slot)].urgent = true;
+            self.urgent = true;
+        }
         let state = &mut self.slots.as_mut()[usize::from(slot)];
+        if state.sends == 0 {
+            return;
+        }
         state.present = Some(header.set);
         // Our contribution may be on its way still.
         let overdue = now.saturating_sub(state.sent_at) >= self.rtt.overdue();
-        if !header.set.contains(self.config.member)
-            && overdue
-            && self.in_flight.contains(self.slots.as_ref(), slot)
-        {
+        if misses && overdue && self.in_flight.contains(self.slots.as_ref(), slot) {
+            self.slots.as_mut()[usize::from(slot)].lost = true;
             self.stats.resent_wanted += 1;
             self.requeue(slot);
         }

@@ -32,8 +32,11 @@ where
         let state = &mut self.slots.as_mut()[usize::from(slot)];
         if state.sends == 0 {
             self.stats.sent += 1;
+            state.first_sent_at = now;
         }
         state.sends += 1;
+        state.passed_over = false;
+        state.urgent = false;
         state.sent_at = now;
         state.order = order;
         self.in_flight.push_back(self.slots.as_mut(), slot);
@@ -54,16 +57,20 @@ where
     /// What is sent whatever the window: kept results, which others wait for, and the oldest chunks. Each member has its
     /// own order of chunks and its own window: were all that one has in flight waited for by another whose window is full,
     /// and the other way round, neither would go on. The oldest chunk of all that has no result is so for each member
-    /// that has all results before it: all send it.
+    /// that has all results before it: all send it. (Where slots have too few frames, R-SPILL, it may find none, so that
+    /// those that have must go on: chunks that are asked for when nothing has come for long.)
     #[inline(never)]
     fn exempt(&mut self) -> Option<u16> {
         let slots = self.slots.as_ref();
-        if self.answers {
-            let mut queued = self.to_send.iter(slots);
-            let answer = queued.find(|slot| slots[usize::from(*slot)].answer);
-            self.answers = answer.is_some();
-            if answer.is_some() {
-                return answer;
+        if self.urgent {
+            let is_urgent = |slot: &u16| {
+                let state = &slots[usize::from(*slot)];
+                state.answer || state.urgent
+            };
+            let urgent = self.to_send.iter(slots).find(is_urgent);
+            self.urgent = urgent.is_some();
+            if urgent.is_some() {
+                return urgent;
             }
         }
         let plan = self.plan?;

@@ -1,6 +1,6 @@
 //! What time does: chunks are sent again, and operations fail at their deadline (R-RESEND).
 
-use super::{Failure, SlotState, Worker};
+use super::{Failure, SlotState, Worker, congestion};
 use crate::{MemberSet, Nanos};
 
 impl<S, V> Worker<S, V>
@@ -34,6 +34,7 @@ where
             let mut asks = self.asks();
             // Each is looked at once: were those that are passed over turned round and round, some could stay last for ever.
             let last = self.in_flight.last();
+            let mut unanswered = 0;
             for _ in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
                 let state = &mut self.slots.as_mut()[usize::from(slot)];
@@ -45,12 +46,16 @@ where
                     self.in_flight.push_back(self.slots.as_mut(), slot);
                 } else {
                     asks -= u16::from(held);
+                    unanswered += u32::from(!held && state.sends > 1);
                     self.stats.resent_timeout += 1;
                     self.requeue(slot);
                 }
                 if last == Some(slot) {
                     break;
                 }
+            }
+            if unanswered >= congestion::MANY {
+                self.congestion.silenced();
             }
         }
     }
@@ -69,6 +74,17 @@ where
             let overtaken = state.order + overtakers < self.answered_order;
             if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
                 break;
+            }
+            let held = state
+                .present
+                .is_some_and(|present| present.contains(self.config.member));
+            if held && !state.passed_over {
+                // Somebody else's is missing, and who that is has been told. Next time it may be the result that is.
+                let state = &mut self.slots.as_mut()[usize::from(slot)];
+                state.passed_over = true;
+                state.sent_at = now;
+                self.in_flight.push_back(self.slots.as_mut(), slot);
+                continue;
             }
             self.stats.resent_overtaken += 1;
             self.requeue(slot);
@@ -119,13 +135,19 @@ where
 
     fn resend_at(&self) -> Option<Nanos> {
         let slot = self.in_flight.first()?;
-        let timer = self.rtt.resend_within(self.config.policy.grace());
-        let timer = if self.is_last_flight() {
-            timer.min(self.rtt.probe_after())
-        } else {
-            timer
-        };
-        Some(self.slots.as_ref()[usize::from(slot)].sent_at + timer)
+        let sent_at = self.slots.as_ref()[usize::from(slot)].sent_at;
+        let timer = sent_at + self.rtt.resend_within(self.config.policy.grace());
+        if !self.is_last_flight() {
+            return Some(timer);
+        }
+        // From the last result on: while results come, others may.
+        let silent_from = sent_at.max(self.progress_at);
+        Some(timer.min(silent_from.saturating_add(self.rtt.probe_after())))
+    }
+
+    /// Whether no result has come for as long as the timer is.
+    pub(super) fn is_stuck(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.progress_at) >= self.rtt.resend_after()
     }
 
     /// Whether nothing of the operation is left to be sent, so that nothing can overtake what is in flight (R-RESEND-5).

@@ -31,11 +31,20 @@ pub struct SlotState {
     pub(super) outstanding: bool,
     /// How often the chunk was sent.
     pub(super) sends: u32,
+    /// When it was sent first.
+    pub(super) first_sent_at: Nanos,
+    /// When it was last sent, or passed over when its turn to be sent again had come.
     pub(super) sent_at: Nanos,
     /// The position of its last send among all sends.
     pub(super) order: u64,
     /// The members that were in when the aggregator last said so.
     pub(super) present: Option<MemberSet>,
+    /// The aggregator has said that this member's contribution did not come, though it had the time.
+    pub(super) lost: bool,
+    /// Others have overtaken it since its last send, and it was not sent again since the aggregator had said to hold it.
+    pub(super) passed_over: bool,
+    /// Nothing goes on without it: it is sent whatever the congestion window.
+    pub(super) urgent: bool,
     /// A Want is to be answered with the kept result.
     pub(super) answer: bool,
     /// The agreed exponent of the chunk that depends on the one at this index of the operation (R-NUM-3); of every other
@@ -54,9 +63,13 @@ impl Default for SlotState {
             chunk: 0,
             outstanding: false,
             sends: 0,
+            first_sent_at: 0,
             sent_at: 0,
             order: 0,
             present: None,
+            lost: false,
+            passed_over: false,
+            urgent: false,
             answer: false,
             exponents: [Exponent::NONE; 2],
             announces: Exponent::NONE,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use agg_core::round::GENERATIONS;
 use agg_core::slot::Head;
+use agg_core::wire::Ecn;
 use agg_core::worker::SlotState;
 use agg_core::{
     Aggregator, Counter, Endpoint, Epoch, Failure, JobConfig, Lanes, Member, MemberSet, Operation, Policy,
@@ -61,6 +62,7 @@ impl Weather {
 pub type TestWorker = Worker<Vec<SlotState>, Vec<i32>>;
 pub type TestAggregator = Aggregator<Vec<Head>, Vec<i32>>;
 
+#[derive(Clone)]
 pub enum Values {
     I32(Vec<i32>),
     F32(Vec<f32>),
@@ -90,6 +92,44 @@ enum To {
     Worker(usize),
 }
 
+/// The one way to the aggregator: a switch that sends a packet each `gap`, and has a queue.
+#[derive(Clone, Copy)]
+pub struct Bottleneck {
+    /// In ns.
+    pub gap: u64,
+    /// Packets that may wait; others are lost.
+    pub room: u64,
+    /// Those that find so many waiting are marked.
+    pub marks_at: u64,
+    /// When all that wait will have been sent.
+    free_at: u64,
+    pub lost: u64,
+}
+
+impl Bottleneck {
+    pub fn new(gap: u64, room: u64, marks_at: u64) -> Self {
+        Self {
+            gap,
+            room,
+            marks_at,
+            free_at: 0,
+            lost: 0,
+        }
+    }
+
+    /// When a packet that comes now has passed, and whether it is marked; `None` if it is lost.
+    fn pass(&mut self, now: u64) -> Option<(u64, Ecn)> {
+        self.free_at = self.free_at.max(now);
+        let waiting = (self.free_at - now) / self.gap;
+        if waiting > self.room {
+            self.lost += 1;
+            return None;
+        }
+        self.free_at += self.gap;
+        Some((self.free_at, Ecn::marked(waiting >= self.marks_at)))
+    }
+}
+
 /// What a store says of a place: that it has the sum, or its values.
 type Said = (u32, Round, MemberSet, Option<Vec<i32>>);
 
@@ -106,6 +146,7 @@ pub struct Cluster {
     pub store: Store,
     /// What this worker sends takes so much longer, in ns.
     pub slow: Option<(usize, u64)>,
+    pub bottleneck: Option<Bottleneck>,
     pub workers: Vec<TestWorker>,
     pub aggregator: TestAggregator,
     pub alive: bool,
@@ -114,7 +155,7 @@ pub struct Cluster {
     weather: Weather,
     random: Random,
     /// Packets under way, by the time of their arrival.
-    wire: BTreeMap<(u64, u64), (usize, To, Vec<u8>)>,
+    wire: BTreeMap<(u64, u64), (usize, To, Ecn, Vec<u8>)>,
     order: u64,
     pub packets: u64,
 }
@@ -180,6 +221,7 @@ impl Cluster {
         Self {
             store: Store::default(),
             slow: None,
+            bottleneck: None,
             workers: (0..members)
                 .map(|m| Worker::new(config(m), states(), kept()).unwrap())
                 .collect(),
@@ -216,10 +258,15 @@ impl Cluster {
                 .slow
                 .filter(|(worker, _)| *worker == from && matches!(to, To::Aggregator));
             let slower = slow.map_or(0, |(_, slower)| slower);
-            let arrival = self.now + 10_000 + slower + self.random.below(self.weather.jitter);
+            let way = match (&mut self.bottleneck, to) {
+                (Some(bottleneck), To::Aggregator) => bottleneck.pass(self.now),
+                _ => Some((self.now, Ecn::Clear)),
+            };
+            let Some((passed, ecn)) = way else { continue };
+            let arrival = passed + 10_000 + slower + self.random.below(self.weather.jitter);
             self.order += 1;
             self.wire
-                .insert((arrival, self.order), (from, to, bytes.to_vec()));
+                .insert((arrival, self.order), (from, to, ecn, bytes.to_vec()));
         }
     }
 
@@ -283,8 +330,8 @@ impl Cluster {
                 }
                 Some(key) if key.0 <= timeout => {
                     self.now = self.now.max(key.0);
-                    let (from, to, bytes) = self.wire.remove(&key).unwrap();
-                    self.deliver(from, to, &bytes, values);
+                    let (from, to, ecn, bytes) = self.wire.remove(&key).unwrap();
+                    self.deliver(from, to, ecn, &bytes, values);
                 }
                 _ => {
                     self.now = self.now.max(timeout);
@@ -307,16 +354,18 @@ impl Cluster {
         }
     }
 
-    fn deliver(&mut self, from: usize, to: To, bytes: &[u8], values: &mut [Option<Values>]) {
+    fn deliver(&mut self, from: usize, to: To, ecn: Ecn, bytes: &[u8], values: &mut [Option<Values>]) {
         match to {
             To::Worker(worker) => {
                 let mut empty = Values::Empty;
                 let values = values[worker].as_mut().unwrap_or(&mut empty);
-                self.workers[worker].handle(self.now, bytes, &mut values.tensor());
+                self.workers[worker].handle_ecn(self.now, bytes, ecn, &mut values.tensor());
             }
             To::Aggregator if self.alive => {
                 let mut out = [0; 56 + 4 * LANES];
-                let verdict = self.aggregator.handle(bytes, &endpoint(from), self.now, &mut out);
+                let verdict = self
+                    .aggregator
+                    .handle_ecn(bytes, ecn, &endpoint(from), self.now, &mut out);
                 self.act(verdict, from, &out);
                 self.ask_store();
             }

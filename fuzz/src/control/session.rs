@@ -56,6 +56,7 @@ impl Session {
             // A small number of frames, often none.
             receive_ring: input.receive_buffer & 0x1ff,
             answers_probes: true,
+            shared_memory: String::new(),
         };
         let config = ControlConfig {
             allow_any_address: input.any_address,

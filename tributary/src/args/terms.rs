@@ -43,6 +43,9 @@ pub struct Terms {
     /// How long a rank looks for results before it sleeps, in microseconds: for a core of its own
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub busy_poll: u32,
+    /// Send by UDP also to an aggregator on the same machine, not through shared memory
+    #[arg(long)]
+    pub no_shared_memory: bool,
 }
 
 impl Default for Terms {
@@ -55,6 +58,7 @@ impl Default for Terms {
             priority: 0,
             failover_after: Duration::from_secs(1),
             busy_poll: 0,
+            no_shared_memory: false,
         }
     }
 }
@@ -72,6 +76,7 @@ impl Terms {
             priority: self.priority,
             failover_after: self.failover_after,
             busy_poll: Duration::from_micros(self.busy_poll.into()),
+            shared_memory: !self.no_shared_memory,
             ..config
         }
     }
@@ -99,7 +104,7 @@ mod tests {
 
     #[test]
     fn everything_asked_for_arrives() {
-        let line = "x --policy quorum:3,2 --history 1MiB --on-lost shrink --weight 7 --priority 2 --failover-after 200ms --busy-poll 50";
+        let line = "x --policy quorum:3,2 --history 1MiB --on-lost shrink --weight 7 --priority 2 --failover-after 200ms --busy-poll 50 --no-shared-memory";
         let terms = Line::try_parse_from(line.split(' ')).unwrap().terms;
         let config = terms.apply(Config::new("w", 0, 2));
         let (members, grace) = (3, Duration::from_millis(2));
@@ -115,5 +120,6 @@ mod tests {
         assert_eq!((config.weight, config.priority), (7, 2));
         assert_eq!(config.failover_after, Duration::from_millis(200));
         assert_eq!(config.busy_poll, Duration::from_micros(50));
+        assert!(!config.shared_memory);
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::Context;
+use crate::attached::attached_name;
 use crate::messages::Registration;
 use crate::refusal::Refusal;
 
@@ -22,10 +23,13 @@ pub(super) fn check_endpoints(
     let mut endpoints: Vec<SocketAddr> = Vec::with_capacity(streams);
     for address in &request.endpoints {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        if !can_receive(address) {
+        let is_attached = attached_name(&address).is_some();
+        if !can_receive(address) || (is_attached && context.host.shared_memory.is_empty()) {
             return Err(Refusal::AddressUnusable { rank, address });
         }
-        if let Some(peer) = context.peer.map(|peer| peer.to_canonical())
+        // Whether a member is attached is known to the data plane.
+        if !is_attached
+            && let Some(peer) = context.peer.map(|peer| peer.to_canonical())
             && peer != address.ip()
         {
             return Err(Refusal::AddressForeign { rank, address, peer });

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::{Job, Record, since, title};
+use crate::attached::At;
 use crate::messages::{OnLost, Policy, RankState};
 use crate::plane::{AbortKind, AbortReason, DataPlane};
 
@@ -124,7 +125,7 @@ impl Job {
         let mut text = format!(
             "{} ({}) not heard for {:.1} s",
             title(&first.applicant),
-            first.applicant.endpoints[0],
+            At(first.applicant.endpoints[0]),
             since(first.heard, now).as_secs_f64()
         );
         let others = lost[1..].iter().map(|index| &self.members[*index].applicant);

@@ -1,6 +1,6 @@
 //! The status as JSON.
 
-use agg_control::{AbortReason, JobStatus, Policy, RankStatus, Status, WaitingWorld};
+use agg_control::{AbortReason, At, JobStatus, Policy, RankStatus, Status, WaitingWorld};
 use serde_json::{Map, Value, json};
 
 use super::table::state;
@@ -21,6 +21,7 @@ pub fn render(status: &Status) -> Value {
             "memory_free": status.description.memory_free,
             "receive_buffer": host.receive_buffer,
             "receive_ring": host.receive_ring,
+            "shared_memory": !host.shared_memory.is_empty(),
         },
         "draining": status.draining,
         "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),
@@ -80,7 +81,7 @@ fn rank(rank: &RankStatus) -> Value {
         "ranks": rank.ranks,
         "child": rank.child,
         "state": state(rank.state),
-        "address": rank.address,
+        "address": At(rank.address).to_string(),
         "heard_seconds": rank.heard.as_secs_f64(),
         "progress": rank.progress,
         "lag_chunks": rank.lag_chunks,

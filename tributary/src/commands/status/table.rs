@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agg_control::{JobStatus, Policy, RankState, RankStatus, Status, WaitingWorld};
+use agg_control::{At, JobStatus, Policy, RankState, RankStatus, Status, WaitingWorld};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::args::human;
@@ -58,8 +58,13 @@ fn host(address: &str, status: &Status) -> String {
     } else {
         format!("receive buffer {}", human(host.receive_buffer))
     };
+    let attaches = if host.shared_memory.is_empty() {
+        ""
+    } else {
+        ", or shared memory on its machine"
+    };
     format!(
-        "{} aggregator {} at {address}, epoch {}{draining}\ndata on {ip}, {ports}\nslot memory {} of {} used on the fullest \
+        "{} aggregator {} at {address}, epoch {}{draining}\ndata on {ip}, {ports}{attaches}\nslot memory {} of {} used on the fullest \
          shard, {waiting}",
         host.kind,
         host.version,
@@ -93,7 +98,7 @@ fn job(job: &JobStatus) -> String {
         ranks.add_row([
             who(rank),
             state(rank.state).to_owned(),
-            rank.address.to_string(),
+            At(rank.address).to_string(),
             format!("{} ago", ago(rank.heard)),
             rank.progress.to_string(),
             chunks,
