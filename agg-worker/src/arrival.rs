@@ -13,6 +13,11 @@ use crate::rings::Rings;
 use crate::transport::{Ports, Transport, Way};
 use crate::udp::Udp;
 
+/// Bytes of a packet of 2048 lanes: the largest that is proposed unasked, whatever carries packets, so that the bits of a
+/// sum do not depend on that. On one machine 8192 make large tensors no faster, and small ones slower, as a chunk is sent
+/// whole; with 848 large ones take longer.
+const LARGEST_PROPOSED: u32 = 8248;
+
 /// What is known of an aggregator before the job is registered there.
 pub(crate) struct Arrival {
     pub(crate) control: ControlClient,
@@ -21,8 +26,6 @@ pub(crate) struct Arrival {
     pub(crate) data_addr: SocketAddr,
     /// Bytes of the largest packet that gets there and back.
     max_datagram: usize,
-    /// The same, where neither a running job nor the configuration has a chunk size already.
-    proposed_datagram: usize,
     pub(crate) ports: Arc<dyn Ports>,
     /// The same, if they are shared memory.
     pub(crate) rings: Option<Arc<Rings>>,
@@ -57,7 +60,6 @@ pub(crate) fn arrive(
             host,
             data_addr,
             max_datagram: shm_io::LONGEST_PACKET,
-            proposed_datagram: Rings::PROPOSED_PACKET,
             ports: Arc::clone(&rings) as Arc<dyn Ports>,
             rings: Some(rings),
         });
@@ -72,7 +74,6 @@ pub(crate) fn arrive(
         host,
         data_addr,
         max_datagram,
-        proposed_datagram: max_datagram,
         ports,
         rings: None,
     })
@@ -148,7 +149,7 @@ impl Arrival {
             max_datagram: if resume.is_some() || config.lanes.is_some() {
                 self.max_datagram as u32
             } else {
-                self.proposed_datagram as u32
+                (self.max_datagram as u32).min(LARGEST_PROPOSED)
             },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,

@@ -34,7 +34,8 @@ pub struct Config {
     pub wait: Duration,
     /// How long [`crate::Communicator::close`] waits for the other ranks, answering an aggregator that restarts.
     pub linger: Duration,
-    /// Chunk size in 32-bit lanes (256, 352, 848, 2048 or 8192). `None`: the largest that every rank's path carries.
+    /// Chunk size in 32-bit lanes (256, 352, 848, 2048 or 8192). `None`: the largest up to 2048 that every rank's
+    /// path carries.
     pub lanes: Option<u32>,
     /// Chunks in flight on each stream. `None`: what the buffers of host and ranks hold.
     pub window: Option<u32>,

@@ -35,10 +35,6 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Bytes of a packet of 2048 lanes. With 8192 large tensors take as long, small ones twice as long, as a chunk is sent
-    /// whole; with 848 large ones take some more.
-    pub(crate) const PROPOSED_PACKET: usize = 8248;
-
     /// Attaches this rank to an aggregator whose first shard receives at `data_addr`.
     ///
     /// # Errors

@@ -36,7 +36,9 @@ fn host(shards: u16) -> UdpHost {
 }
 
 fn values(rank: u32) -> Vec<f32> {
-    let value = |index: usize| (index as f32 * 0.37 + rank as f32).sin() * 1e3;
+    // Of magnitudes that differ from chunk to chunk: another chunk size would make other bits.
+    let scale = |index: usize| 2_f32.powi((index / 700) as i32 % 24);
+    let value = |index: usize| (index as f32 * 0.37 + rank as f32).sin() * scale(index);
     (0..LEN).map(value).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agg_worker::{Config, Error, ReduceOp, Stats};
+use agg_worker::{Config, Error, LocalGroup, ReduceOp, Stats};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -25,6 +25,9 @@ use crate::wait::interruptible;
 /// `rank` and `size` default to the environment's RANK and WORLD_SIZE, `aggregators` ("host:port", several with commas or in
 /// a list: the first, and those that take over) to TRIBUTARY_AGGREGATORS; with neither, rank 0 starts an aggregator on this
 /// machine, at port 4600. Times are in seconds.
+///
+/// With `shared_memory`, packets to an aggregator on the same machine go through memory; and where torchrun, mpirun or srun
+/// have started several ranks of the world on a machine without one, these send one stream, through a leaf in the first.
 #[pyclass(frozen, weakref, module = "tributary")]
 pub(crate) struct Communicator {
     live: Arc<Live>,
@@ -95,6 +98,7 @@ impl Communicator {
             weight: whole("weight", weight, u16::MAX)?,
             priority: whole("priority", priority, u8::MAX)?,
             busy_poll: seconds("busy_poll", busy_poll)?,
+            local: LocalGroup::from_environment(rank, size),
             shared_memory,
             ..Config::new(world.clone(), rank, size)
         };

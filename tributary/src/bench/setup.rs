@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use agg_worker::{Config, ElementType};
+use agg_worker::{Config, ElementType, LocalGroup};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use udp_io::{FaultConfig, Probability};
@@ -116,6 +116,7 @@ impl Setup {
             window: self.window,
             streams: self.streams,
             aggregators: self.aggregators.clone(),
+            local: LocalGroup::from_environment(self.rank, self.size),
             faults: FaultConfig {
                 loss,
                 seed: 1,
