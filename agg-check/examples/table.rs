@@ -28,6 +28,7 @@ fn scenarios() -> Vec<Scenario> {
         given::repeated_floats,
         given::mispredicted_floats,
         given::predicted_floats,
+        given::announced_floats,
         given::many_operations,
         given::smallest,
         given::wrap_around,
@@ -42,11 +43,21 @@ fn scenarios() -> Vec<Scenario> {
     }
     scenarios.extend([
         given::disagreement(),
+        given::announced_disagreement(),
         given::reflected(),
         given::batched(),
         given::batched_slots(),
     ]);
     scenarios.push(troubled(given::batched(), Trouble::Restart));
+    for trouble in [Trouble::None, Trouble::Restart] {
+        scenarios.extend(
+            [
+                given::announced_floats_two_slots(),
+                given::announced_after_integers(),
+            ]
+            .map(|scenario| troubled(scenario, trouble)),
+        );
+    }
     scenarios.extend(levels());
     scenarios.extend(deaths());
     scenarios.extend(quorums());
@@ -89,6 +100,7 @@ fn deaths() -> Vec<Scenario> {
         scenarios.push(troubled(given::repeated_floats_of(3), Trouble::Shrink(worker)));
     }
     scenarios.push(troubled(given::short_operations(4), Trouble::Shrink(0)));
+    scenarios.push(troubled(given::announced_after_integer(3), Trouble::Shrink(0)));
     scenarios.push(given::death_at_a_leaf());
     scenarios
 }

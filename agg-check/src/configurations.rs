@@ -77,6 +77,56 @@ pub fn repeated_floats_over_leaves() -> Scenario {
         .over(Topology::tree(&[], &[&[0], &[1]]))
 }
 
+/// Floats of more blocks than slots, so that no exponent is predicted, twice: the second operation's go ahead.
+pub fn announced_floats() -> Scenario {
+    Scenario::new(
+        "2 workers, W=1, f32 (2) announced, twice",
+        2,
+        1,
+        vec![Step::f32(2); 2],
+    )
+    .announcing()
+}
+
+/// The same with two slots.
+pub fn announced_floats_two_slots() -> Scenario {
+    let script = vec![Step::f32(3), Step::f32(3)];
+    Scenario::new("2 workers, W=2, f32 (3) announced, twice", 2, 2, script).announcing()
+}
+
+/// An integer, floats that go ahead, and an integer: what is announced can end with a worker before it is called.
+pub fn announced_after_integer(members: usize) -> Scenario {
+    let script = vec![Step::i32(1), Step::f32(2), Step::i32(1)];
+    let name = format!("{members} workers, W=1, i32 (1), f32 (2) announced, i32 (1)");
+    Scenario::new(&name, members, 1, script).announcing()
+}
+
+/// Integers while exponents are agreed on, and floats of other sizes.
+pub fn announced_after_integers() -> Scenario {
+    let script = vec![Step::i32(2), Step::f32(3), Step::i32(1)];
+    Scenario::new(
+        "2 workers, W=2, i32 (2), f32 (3) announced, i32 (1)",
+        2,
+        2,
+        script,
+    )
+    .announcing()
+}
+
+/// The last rank disagrees on an operation that others may have announced.
+pub fn announced_disagreement() -> Scenario {
+    Scenario {
+        disagrees: Some(vec![Step::i32(1), Step::f32(3)]),
+        ..Scenario::new(
+            "3 workers, W=1, the last disagrees on what is announced",
+            3,
+            1,
+            vec![Step::i32(1), Step::f32(2)],
+        )
+        .announcing()
+    }
+}
+
 /// Operations of one chunk each: a worker is between operations after each result.
 pub fn many_operations() -> Scenario {
     Scenario::new(

@@ -14,7 +14,7 @@ use crate::mutation::WorkerFilter;
 use crate::network::Packet;
 use crate::scenario::{Pace, Scenario, Trouble};
 use crate::topology::Party;
-use crate::values::{Data, LANES};
+use crate::values::{Data, LANES, Step};
 
 /// The job's key.
 pub const KEY: u64 = 0x5eed;
@@ -32,6 +32,8 @@ const NEVER: u64 = u64::MAX / 2;
 pub enum Event<P> {
     /// Its user calls the next operation.
     Start,
+    /// Its user announces the next operation while one runs.
+    Announce,
     /// A packet arrives.
     Take(P),
     /// Its host sends what there is to send.
@@ -53,6 +55,7 @@ impl<P> Event<P> {
     pub fn map<Q>(self, packet: impl FnOnce(P) -> Q) -> Event<Q> {
         match self {
             Self::Start => Event::Start,
+            Self::Announce => Event::Announce,
             Self::Take(taken) => Event::Take(packet(taken)),
             Self::Transmit => Event::Transmit,
             Self::Alarm => Event::Alarm,
@@ -78,6 +81,9 @@ pub struct Sent {
 
 /// An operation went by a prediction, which was right (R-NUM-11).
 pub const PREDICTED: &str = "operations_predicted";
+
+/// An operation was announced while one ran (R-OP-7).
+pub const ANNOUNCED: &str = "operations_announced";
 
 /// An operation's prediction was wrong.
 pub const MISPREDICTED: &str = "operations_mispredicted";
@@ -214,6 +220,16 @@ impl Member {
         self.is_acting() && self.is_idle() && self.started < scenario.script(self.number).len()
     }
 
+    /// Whether its user can announce the next operation.
+    pub fn can_announce(&self, scenario: &Scenario) -> bool {
+        let next = scenario.script(self.number).get(self.started);
+        let could = |step: &Step| {
+            let operation = step.operation();
+            self.worker.can_announce(operation, operation.elements)
+        };
+        scenario.announces && self.is_acting() && next.is_some_and(could)
+    }
+
     /// Whether its user has all results.
     pub fn is_done(&self, scenario: &Scenario) -> bool {
         self.is_dead() || self.is_idle() && self.started == scenario.script(self.number).len()
@@ -242,6 +258,9 @@ impl Member {
         if after.predicted > before.predicted {
             sent.counted.push(PREDICTED);
         }
+        if event == Event::Announce {
+            sent.counted.push(ANNOUNCED);
+        }
         if after.mispredicted > before.mispredicted {
             sent.counted.push(MISPREDICTED);
         }
@@ -266,9 +285,19 @@ impl Member {
                 match self.worker.start(step.operation(), elements, SENT) {
                     Ok(()) => {}
                     Err(StartError::Abandoned) => self.abandoned = Some(self.started),
+                    // Others have said so since it was announced.
+                    Err(StartError::Failed(_)) => {}
                     Err(error) => panic!("{error:?} of a worker that is idle"),
                 }
                 self.started += 1;
+            }
+            Event::Announce => {
+                let step = scenario.script(self.number)[self.started];
+                let operation = step.operation();
+                let mut data = self.contribution(step, self.started, scenario);
+                let tensor = data.tensor();
+                let exponent = |block| tensor.exponent(block, operation.kind.elements_of(LANES));
+                self.worker.announce(operation, operation.elements, exponent);
             }
             Event::Take(bytes) => {
                 if let Some(heard) = self.filter.incoming(bytes, self.worker.epoch()) {
@@ -285,7 +314,11 @@ impl Member {
             Event::Alarm => self.alarm(scenario),
             Event::Redirect => self.home = 1,
             Event::Die => self.standing = Standing::Dead,
-            Event::Register => self.standing = Standing::Registered(self.worker.position()),
+            Event::Register => {
+                let before = scenario.first_chunk + scenario.chunks_before(self.started) as u64;
+                let position = self.filter.stated(self.worker.position(), before);
+                self.standing = Standing::Registered(position);
+            }
             Event::Rejoin(boundary) => self.rejoin(boundary, scenario),
         }
     }

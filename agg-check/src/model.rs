@@ -229,6 +229,9 @@ impl Model for TributaryModel {
             if member.can_start(scenario) {
                 actions.push(Action::Member(number, Event::Start));
             }
+            if member.can_announce(scenario) {
+                actions.push(Action::Member(number, Event::Announce));
+            }
             if scenario.pace == Pace::Batched {
                 actions.extend([Event::Transmit, Event::Alarm].map(|event| Action::Member(number, event)));
             }

@@ -71,7 +71,7 @@ impl Packet {
     /// where hosts are prompt is in the network already; else only whether this worker is in the set matters. Refusals
     /// of an old epoch are told apart by the epoch that they tell. [`crate::world::World::verify_classes`] tries every
     /// packet of a class on every state that one of them met, so this is checked.
-    pub fn class(&self, pace: Pace) -> Self {
+    pub fn class(&self, pace: Pace, announces: bool) -> Self {
         let header = self.header();
         let is_result = is_result(&header);
         let Party::Worker(number) = self.to else {
@@ -90,6 +90,8 @@ impl Packet {
         let reduced = match (header.kind, Refusal::from_wire(header.scale.0)) {
             (Kind::Want, _) => {
                 let matters = match pace {
+                    // What went ahead is sent again by timers only once its operation runs, but by Wants before.
+                    _ if announces => MemberSet(u64::MAX),
                     Pace::Prompt => MemberSet::EMPTY,
                     Pace::Batched => MemberSet::single(number as u8),
                 };

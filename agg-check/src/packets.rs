@@ -15,6 +15,7 @@ pub struct PacketId(u32);
 #[derive(Debug)]
 pub struct Packets {
     pace: Pace,
+    announces: bool,
     /// The set of a result is left out where results are compared.
     sets_vary: bool,
     /// Results of a chunk are compared within a state only.
@@ -49,6 +50,7 @@ impl Packets {
     pub fn new(scenario: &Scenario) -> Self {
         Self {
             pace: scenario.pace,
+            announces: scenario.announces,
             sets_vary: scenario.sets_vary(),
             results_vary: scenario.results_vary(),
             table: RwLock::default(),
@@ -63,7 +65,10 @@ impl Packets {
         }
         let number = PacketId(table.packets.len() as u32);
         let next = ClassId(u16::try_from(table.classes.len()).expect("more packets than a network holds"));
-        let class = *table.class_numbers.entry(packet.class(self.pace)).or_insert(next);
+        let class = *table
+            .class_numbers
+            .entry(packet.class(self.pace, self.announces))
+            .or_insert(next);
         if class == next {
             let result = packet.result(self.sets_vary);
             if let (Party::Store(_), Some((sum, _))) = (packet.from, &result) {

@@ -4,7 +4,7 @@
 use agg_core::round::GENERATIONS;
 use agg_core::{MemberSet, Policy};
 
-use crate::mutation::{AggregatorMutation, Mutation};
+use crate::mutation::{AggregatorMutation, Mutation, WorkerMutation};
 use crate::topology::Topology;
 use crate::values::Step;
 
@@ -63,6 +63,8 @@ pub struct Scenario {
     pub trouble: Trouble,
     /// When workers send.
     pub pace: Pace,
+    /// Whether users may announce their next operation while one runs (R-OP-7).
+    pub announces: bool,
     /// Whether members' addresses send back what they get: an aggregator must not answer that.
     pub reflects: bool,
     /// Whether packets stay in the network that can do nothing any more.
@@ -87,6 +89,7 @@ impl Scenario {
             disagrees: None,
             trouble: Trouble::None,
             pace: Pace::Prompt,
+            announces: false,
             reflects: false,
             remembers_dead: false,
             mutation: None,
@@ -163,6 +166,14 @@ impl Scenario {
         }
     }
 
+    /// The same with users who know their next operation before the last has ended.
+    pub fn announcing(self) -> Self {
+        Self {
+            announces: true,
+            ..self
+        }
+    }
+
     /// The same with hosts that take several packets before they send.
     pub fn batched(self) -> Self {
         Self {
@@ -211,8 +222,12 @@ impl Scenario {
 
     /// Whether packets that can do nothing any more are taken out of the network (see [`crate::dead`]).
     pub fn forgets_dead(&self) -> bool {
-        let faithful = Mutation::Aggregator(AggregatorMutation::Faithful);
-        let plain = self.mutation.is_none_or(|mutation| mutation == faithful)
+        let as_always = [
+            Mutation::Aggregator(AggregatorMutation::Faithful),
+            // What it changes is not what packets do.
+            Mutation::Worker(WorkerMutation::HideAhead),
+        ];
+        let plain = self.mutation.is_none_or(|mutation| as_always.contains(&mutation))
             && self.pace == Pace::Prompt
             && !self.reflects;
         plain && self.disagrees.is_none() && !self.remembers_dead

@@ -4,7 +4,7 @@
 mod common;
 
 use agg_check::configurations::{self as given, troubled};
-use agg_check::member::{MISPREDICTED, PREDICTED};
+use agg_check::member::{ANNOUNCED, MISPREDICTED, PREDICTED};
 use agg_check::{Report, Scenario, Trouble, explore};
 use agg_core::Counter;
 
@@ -113,6 +113,33 @@ fn num_11_predicted_floats() {
     for trouble in [Trouble::None, Trouble::Restart] {
         check(given::predicted_floats(), trouble).assert_reached(PREDICTED);
     }
+}
+
+#[test]
+fn op_7_announced_floats() {
+    for trouble in TROUBLES {
+        check(given::announced_floats(), trouble).assert_reached(ANNOUNCED);
+    }
+}
+
+#[test]
+fn op_7_announced_floats_two_slots() {
+    for scenario in [
+        given::announced_floats_two_slots(),
+        given::announced_after_integers(),
+    ] {
+        for trouble in [Trouble::None, Trouble::Restart] {
+            check(scenario.clone(), trouble).assert_reached(ANNOUNCED);
+        }
+    }
+}
+
+#[test]
+fn op_7_ranks_that_disagree_on_what_is_announced_are_all_told() {
+    let report = explore(given::announced_disagreement());
+    println!("{report}");
+    report.assert_holds().assert_counted(&[Counter::RefusedOperation]);
+    report.assert_reached(ANNOUNCED);
 }
 
 #[test]

@@ -340,6 +340,12 @@ fn reform_1_a_worker_that_goes_on_after_it_said_how_far_it_is() {
 }
 
 #[test]
+fn reform_1_and_op_7_numbers_that_went_ahead_are_used_again() {
+    let scenario = given::announced_after_integer(3).with(Trouble::Shrink(0));
+    worker(scenario, WorkerMutation::HideAhead, rules::NO_FAILURE);
+}
+
+#[test]
 fn reform_2_a_worker_that_keeps_its_number_is_not_heard() {
     worker(
         given::renumbered(calm(1)),

@@ -4,7 +4,7 @@
 mod common;
 
 use agg_check::configurations::{self as given, troubled};
-use agg_check::member::{MISPREDICTED, PREDICTED};
+use agg_check::member::{ANNOUNCED, MISPREDICTED, PREDICTED};
 use agg_check::{Scenario, Trouble, explore};
 use agg_core::Counter;
 
@@ -116,6 +116,27 @@ fn num_11_a_worker_dies() {
         report.assert_holds().assert_counted(&[Counter::Restored]);
         report.assert_reached(PREDICTED).assert_reached(MISPREDICTED);
     }
+}
+
+/// What went ahead of operations that end, or end others, is given up with them.
+#[test]
+fn op_7_a_worker_dies() {
+    check_announced_death(0);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn op_7_the_last_worker_dies() {
+    check_announced_death(2);
+}
+
+fn check_announced_death(worker: usize) {
+    let report = explore(troubled(
+        given::announced_after_integer(3),
+        Trouble::Shrink(worker),
+    ));
+    println!("{report}");
+    report.assert_holds().assert_reached(ANNOUNCED);
 }
 
 #[test]

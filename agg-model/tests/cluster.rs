@@ -61,6 +61,25 @@ fn every_worker_ends_with_the_bits_of_the_model() {
     common::check(500, REGRESSIONS, plan(), |plan| _ = run(&plan));
 }
 
+/// R-OP-7: operations that are known before the last has ended, whatever the network does.
+#[test]
+fn op_7_announced_operations_have_the_bits_of_the_model() {
+    let announced = std::cell::Cell::new(0);
+    common::check(400, REGRESSIONS, plan(), |plan| {
+        let lanes = if plan.wide { 256 } else { 16 };
+        let first_chunk = u64::from(plan.first_round) * u64::from(plan.window);
+        let (workers, window) = (plan.workers, plan.window);
+        let mut cluster = Cluster::new(workers, window, lanes, first_chunk, plan.weather, plan.seed);
+        let mut random = Random::new(plan.seed ^ 1);
+        let mut inputs = |op: &Op| (0..workers).map(|_| op.input(&mut random)).collect();
+        cluster.run_all(plan.operations.iter().map(&mut inputs).collect());
+        cluster.check_sums();
+        announced.set(announced.get() + cluster.announced());
+    });
+    println!("{} operations were announced", announced.get());
+    assert!(announced.get() > 200, "too few to tell");
+}
+
 /// Small windows, loss and restarts: results that only a member still has must come back through Wants.
 #[test]
 fn epoch_3_lost_aggregators_are_refilled_by_members() {

@@ -164,7 +164,7 @@ fn reform_2_lost_trees_are_refilled_by_members() {
 /// A rank is lost at any time: the others agree which operation ended with it, and on everything before and after.
 #[test]
 fn reform_3_survivors_agree_on_what_was_lost() {
-    let lost = Tally::default();
+    let (lost, announced) = (Tally::default(), Tally::default());
     let strategy = (plan(), 0_u64..30_000_000, any::<usize>());
     common::check(400, REGRESSIONS, strategy, |(mut plan, time, rank)| {
         plan.weather.restarts = plan.weather.restarts.min(1);
@@ -173,7 +173,9 @@ fn reform_3_survivors_agree_on_what_was_lost() {
         cluster.run_all(plan.inputs());
         cluster.check_sums();
         lost.add(u64::from(cluster.ranks().len() < plan.workers));
+        announced.add(cluster.announced());
     });
+    assert!(announced.0.get() > 100, "few operations were announced");
     assert!(
         lost.0.get() > 100,
         "only {} ranks were lost in time",

@@ -38,6 +38,7 @@ fn meal() -> impl Strategy<Value = Meal> {
         2 => (0_u16..2000).prop_map(Meal::Wait),
         1 => any::<u8>().prop_map(Meal::Busy),
         1 => (1_u16..120, any::<u8>()).prop_map(|(elements, kind)| Meal::Start { elements, kind }),
+        1 => (1_u16..400, any::<u8>()).prop_map(|(elements, kind)| Meal::Announce { elements, kind }),
     ]
 }
 

@@ -12,6 +12,7 @@ use crate::keeper;
 use crate::service::{self, Job};
 use crate::shared::Shared;
 use crate::turns::Ticket;
+use crate::upcoming::Announcement;
 use crate::{Config, Contribution, Error, Feedback, Pending, ReduceOptions, Stats};
 
 /// One rank of a world: reduces tensors together with the others.
@@ -169,10 +170,14 @@ impl Communicator {
 
     /// [`Communicator::all_reduce_with`] in the background.
     pub fn submit_with<B: Buffer>(&mut self, mut buffer: B, options: ReduceOptions) -> Pending<B> {
-        self.in_background(move |shared, turn| {
+        let values = buffer.elements();
+        let operation = self.shared.operation(B::Element::TYPE, values.len(), options);
+        let announcement = operation.ok().and_then(|of| self.shared.announcement(values, of));
+        let reduce = move |shared: &Shared, turn: Ticket<'_>| {
             shared.reduce(turn, buffer.elements(), options)?;
             Ok(buffer)
-        })
+        };
+        self.in_background_announced(announcement, reduce)
     }
 
     /// [`Communicator::all_reduce_with_feedback`] in the background.
@@ -221,12 +226,24 @@ impl Communicator {
         &self,
         operation: impl FnOnce(&Shared, Ticket<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
+        self.in_background_announced(None, operation)
+    }
+
+    /// The same; what is known of it may be told to the other ranks before.
+    fn in_background_announced<T: Send + 'static>(
+        &self,
+        announcement: Option<Announcement>,
+        operation: impl FnOnce(&Shared, Ticket<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
         let (done, outcome) = channel();
         let closed = Error::Closed {
             world: self.shared.config.world.clone(),
             rank: self.shared.config.rank,
         };
         let turn = self.shared.turns.take();
+        if let Some(announcement) = announcement {
+            self.shared.upcoming.add(turn, announcement);
+        }
         let job: Job = Box::new(move |shared| {
             // The turn comes first: if the caller's code panics, the unwinding gives it back.
             let run = || operation(shared, shared.turns.wait(turn));

@@ -54,6 +54,7 @@ mod stream;
 pub mod transport;
 mod turns;
 mod udp;
+mod upcoming;
 
 pub use agg_control::{OnLost, Policy};
 pub use agg_core::{ElementType, ReduceOp, Width};

@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// The operation that reduces so many elements, or why there is none.
-    fn operation(
+    pub(crate) fn operation(
         &self,
         element: ElementType,
         elements: usize,
@@ -99,7 +99,7 @@ impl Shared {
         kind.elements_of(usize::from(self.terms.lanes)) as u64
     }
 
-    fn part_lengths(&self, operation: Operation) -> impl Iterator<Item = usize> {
+    pub(crate) fn part_lengths(&self, operation: Operation) -> impl Iterator<Item = usize> {
         let (per_chunk, streams) = (self.elements_of_chunk(operation.kind), self.streams.len() as u64);
         (0..streams).map(move |stream| {
             let part = operation::stream_part(operation.elements, per_chunk, streams, stream);
@@ -117,7 +117,8 @@ impl Shared {
             return Err(self.fail(self.ended_error(reason.clone())));
         }
         let started = Instant::now();
-        let outcome = self.run_on_streams(operation, parts);
+        self.upcoming.pass(turn.number());
+        let outcome = self.run_on_streams(turn.number(), operation, parts);
         if let Some(counted) = self.count() {
             *lock(&self.counted) = counted;
         }
@@ -140,7 +141,7 @@ impl Shared {
         }
     }
 
-    fn run_on_streams(&self, operation: Operation, parts: Parts<'_>) -> Result<u64, Stopped> {
+    fn run_on_streams(&self, place: u64, operation: Operation, parts: Parts<'_>) -> Result<u64, Stopped> {
         // One stream's failure is the operation's: the others need not wait for their own deadlines. Not so where ranks
         // were lost: every stream ends by itself then, in step with the other ranks.
         let failed = AtomicBool::new(false);
@@ -148,7 +149,8 @@ impl Shared {
             let mut stream = lock(stream);
             let late = stream.worker.stats().late;
             let over = || failed.load(Ordering::Relaxed) || self.ended.get().is_some();
-            let outcome = stream.run(operation, elements, &mut tensor, over);
+            let next = || self.upcoming.get(place + 1);
+            let outcome = stream.run(operation, elements, &mut tensor, over, next);
             let is_failure = !matches!(outcome, Ok(()) | Err(Stopped::Abandoned));
             failed.fetch_or(is_failure, Ordering::Relaxed);
             outcome.map(|()| stream.worker.stats().late - late)

@@ -12,6 +12,7 @@ use crate::place::Place;
 use crate::stats::Stats;
 use crate::stream::Stream;
 use crate::turns::Turns;
+use crate::upcoming::Upcoming;
 use crate::{Config, Error};
 
 pub(crate) struct Shared {
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) streams: Vec<Mutex<Stream>>,
     pub(crate) moves: Arc<Moves>,
     pub(crate) turns: Turns,
+    /// What is known of operations that have a turn to come.
+    pub(crate) upcoming: Upcoming,
     /// Threads are to stop.
     pub(crate) stop: AtomicBool,
     /// This rank has all its results, and only answers others.
@@ -107,6 +110,7 @@ impl Shared {
             streams,
             moves,
             turns: Turns::default(),
+            upcoming: Upcoming::default(),
             stop: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             ended: OnceLock::new(),
@@ -229,6 +233,7 @@ impl Shared {
             stats.late += worker.late;
             stats.predicted += worker.predicted;
             stats.mispredicted += worker.mispredicted;
+            stats.announced += worker.announced;
             stats.stalled += stream.stalled() / self.streams.len() as u32; // at most 64
             if index == 0 {
                 stats.round_trip = Duration::from_nanos(stream.worker.rtt());

@@ -37,6 +37,8 @@ pub struct Stats {
     pub predicted: u64,
     /// Small operations that were to, but for exponents that proved others.
     pub mispredicted: u64,
+    /// Parts of operations, one a stream, whose exponents were agreed on while the operation before ran (R-OP-7).
+    pub announced: u64,
     /// Times that the job moved to another aggregator, or came together again.
     pub moves: u64,
     /// Packets lost by injected faults.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agg_core::worker::StartError;
-use agg_core::{Failure, Nanos, Operation, Tensor};
+use agg_core::{Exponent, Failure, Nanos, Operation, Tensor};
 
 use crate::moves::{Moves, Report, Trouble};
 use crate::place::Place;
 use crate::simd::{self, StreamWorker};
 use crate::transport::{Link, LinkCounts, Ports};
+use crate::upcoming::Announcement;
 
 /// The longest sleep without a look whether the job has been ended from outside.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -91,13 +92,15 @@ impl Stream {
         }
     }
 
-    /// Runs an operation to its end. `ended` is asked now and then whether the job is over.
+    /// Runs an operation to its end. `ended` is asked now and then whether the job is over, `next` which operation comes after
+    /// this one.
     pub(crate) fn run(
         &mut self,
         operation: Operation,
         elements: u64,
         tensor: &mut Tensor<'_>,
         ended: impl Fn() -> bool,
+        next: impl Fn() -> Option<Arc<Announcement>>,
     ) -> Result<(), Stopped> {
         self.wait_until_settled(operation, &ended)?;
         self.worker
@@ -109,6 +112,7 @@ impl Stream {
                 StartError::Busy => Stopped::Ended,
             })?;
         let mut last_heard = self.moves.now();
+        let mut announced = false;
         while self.worker.is_busy() {
             let is_held = self.follow();
             if !self.worker.is_busy() {
@@ -117,6 +121,9 @@ impl Stream {
             let heard = if is_held {
                 false
             } else {
+                if !announced && let Some(next) = next() {
+                    announced = self.announce(&next);
+                }
                 self.send_all(tensor)?;
                 self.receive(tensor)? > 0
             };
@@ -147,11 +154,27 @@ impl Stream {
                 }
             }
         }
+        if announced && self.worker.failure().is_none() && !self.follow() {
+            // What of the next operation became free with the last results.
+            self.send_all(&Tensor::Empty)?;
+        }
         match self.worker.failure() {
             Some(failure) => Err(Stopped::Failed(failure)),
             None if self.worker.was_abandoned() => Err(Stopped::Abandoned),
             None => Ok(()),
         }
+    }
+
+    /// Begins to agree on the exponents of the next operation; `false` if not now.
+    fn announce(&mut self, next: &Announcement) -> bool {
+        let Some((elements, exponents)) = next.parts.get(self.index) else {
+            return false;
+        };
+        let exponent = |block| {
+            let exponent = usize::try_from(block).ok().and_then(|block| exponents.get(block));
+            exponent.copied().unwrap_or(Exponent::NONE)
+        };
+        self.worker.announce(next.operation, *elements, exponent)
     }
 
     /// While streams are held none may start an operation: what this rank has said of itself would not hold (R-REFORM-1).

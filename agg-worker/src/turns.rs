@@ -23,6 +23,13 @@ pub(crate) struct Ticket<'a> {
     number: u64,
 }
 
+impl Ticket<'_> {
+    /// Its place.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
 impl Turns {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -320,3 +320,93 @@ fn small_sums_take_one_round_trip_when_their_exponents_are_predicted() {
         assert_eq!(bits, &outcomes[0].1);
     }
 }
+
+/// The tensor that a rank gives to one of several operations.
+fn tensor(rank: u32, number: usize) -> Vec<f32> {
+    let factor = [1.0, 64.0, 0.125][number % 3];
+    (0..LEN - 1000 * number)
+        .map(|index| factor * float(rank, index + number))
+        .collect()
+}
+
+fn bits(values: Vec<f32>) -> Vec<u32> {
+    values.into_iter().map(f32::to_bits).collect()
+}
+
+/// Each of `count` sums, called when the last one has ended.
+fn called_one_by_one(ranks: u32, count: usize) -> Vec<Vec<u32>> {
+    let mut outcomes = world("called", ranks, |rank| {
+        let sum = |number| {
+            let mut values = tensor(rank.rank(), number);
+            rank.all_reduce(&mut values).unwrap();
+            bits(values)
+        };
+        (0..count).map(sum).collect::<Vec<_>>()
+    });
+    outcomes.swap_remove(0)
+}
+
+/// R-OP-7: operations that are submitted agree on exponents while others run; their bits are those of operations on their own.
+#[test]
+fn submitted_sums_have_the_bits_of_those_called_one_by_one() {
+    const RANKS: u32 = 3;
+    let submitted = world("submitted", RANKS, |rank| {
+        let pending: Vec<_> = (0..8)
+            .map(|number| rank.submit(tensor(rank.rank(), number)))
+            .collect();
+        let sums: Vec<_> = pending.into_iter().map(|sum| bits(sum.wait().unwrap())).collect();
+        (sums, rank.stats().announced)
+    });
+    let called = called_one_by_one(RANKS, 8);
+    for (sums, announced) in &submitted {
+        assert!(*sums == called, "other bits");
+        assert!(*announced > 0, "nothing went ahead");
+    }
+}
+
+/// The same when the aggregator is stopped in the middle of them, and the job goes on at another (R-JOB-2, R-REFORM-2).
+#[test]
+fn submitted_sums_have_the_same_bits_when_the_job_moves() {
+    const RANKS: u32 = 3;
+    const SUMS: usize = 16;
+    let start = || UdpHost::start(&HostConfig::loopback()).unwrap();
+    let (first, second) = (start(), start());
+    let addresses = [&first, &second].map(|host| host.control_addr().to_string());
+    let (some_ended, ended) = std::sync::mpsc::channel();
+    let run = |rank: u32| {
+        let mut config = Config::new("moved", rank, RANKS);
+        config.aggregators = addresses.to_vec();
+        config.lanes = Some(256);
+        config.faults.loss = Probability::new(0.005).unwrap();
+        let mut world = Communicator::connect(config).unwrap();
+        let pending: Vec<_> = (0..SUMS)
+            .map(|number| world.submit(tensor(rank, number)))
+            .collect();
+        let sums = pending.into_iter().enumerate().map(|(number, sum)| {
+            let sum = bits(sum.wait().unwrap());
+            if number == 3 {
+                let _ = some_ended.send(());
+            }
+            sum
+        });
+        let sums: Vec<_> = sums.collect();
+        let stats = world.stats();
+        world.close().unwrap();
+        (sums, stats.announced, stats.moves)
+    };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let run = &run;
+        let ranks: Vec<_> = (0..RANKS).map(|rank| scope.spawn(move || run(rank))).collect();
+        ended.recv().unwrap();
+        first.shutdown();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    });
+    let called = called_one_by_one(RANKS, SUMS);
+    for (sums, announced, moves) in &outcomes {
+        assert!(*sums == called, "other bits");
+        assert!(
+            *announced > 0 && *moves > 0,
+            "{announced} went ahead, {moves} moves"
+        );
+    }
+}

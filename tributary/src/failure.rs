@@ -110,6 +110,12 @@ pub enum Failure {
         /// Type of the elements.
         dtype: String,
     },
+    /// Sums that are submitted together under a policy or beside a straggler.
+    #[error("--in-flight {sums} measures sums that wait for all ranks: leave out --policy and --straggler")]
+    InFlight {
+        /// Sums together.
+        sums: u32,
+    },
     /// Others cannot do the same.
     #[error(
         "--compare measures sums of f32 or i32, not {op} of {dtype}: leave it out, or give --op sum --type f32"

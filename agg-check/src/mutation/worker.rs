@@ -1,7 +1,7 @@
 //! Workers that break a rule: the real worker behind a filter that changes what it hears or says.
 
 use agg_core::wire::{Flags, HEADER_LEN, Header, Kind};
-use agg_core::worker::{Boundary, Membership};
+use agg_core::worker::{Boundary, Membership, Position};
 use agg_core::{Epoch, Exponent, Round};
 
 use crate::scenario::Scenario;
@@ -35,6 +35,8 @@ pub enum WorkerMutation {
     ChangeBits,
     /// R-REFORM-1: a worker takes results after it has said how far it is.
     GoOnWhenRegistered,
+    /// R-REFORM-1: a worker does not say which chunks of the next operation went ahead.
+    HideAhead,
     /// R-REFORM-2: a worker that has its new place keeps its epoch.
     KeepEpoch,
     /// R-REFORM-2: a worker that has its new place keeps its number.
@@ -81,6 +83,17 @@ impl WorkerFilter {
     /// Whether it takes packets although it has said how far it is.
     pub fn goes_on_when_registered(&self) -> bool {
         self.mutation == Some(WorkerMutation::GoOnWhenRegistered)
+    }
+
+    /// How far a worker says that it is; the operations that it has started have chunks before `started`.
+    pub fn stated(&self, position: Position, started: u64) -> Position {
+        match self.mutation {
+            Some(WorkerMutation::HideAhead) => Position {
+                next_chunk: position.next_chunk.min(started),
+                ..position
+            },
+            _ => position,
+        }
     }
 
     /// What a worker takes its new place to be.

@@ -31,7 +31,7 @@ pub struct Boundary {
 pub struct Position {
     /// Operations completed.
     pub operations: u32,
-    /// The number after the last chunk of the last operation that was started.
+    /// The number after the last chunk of the last operation that was started, or after those of the next that went ahead.
     pub next_chunk: u64,
 }
 
@@ -44,7 +44,10 @@ where
     pub fn position(&self) -> Position {
         Position {
             operations: self.next_op.wrapping_sub(u32::from(self.plan.is_some())),
-            next_chunk: self.next_chunk,
+            // What was announced has numbers that nothing else may have.
+            next_chunk: self
+                .ahead
+                .map_or(self.next_chunk, |ahead| ahead.plan.base + ahead.plan.headers),
         }
     }
 
@@ -80,6 +83,10 @@ where
     /// Takes a new place, at the same aggregator or another, and sends everything in flight there, which starts empty. With
     /// a boundary the operation it names ends without a result, now or when it is started; one before it goes on.
     pub fn rejoin(&mut self, place: &Membership, boundary: Option<Boundary>, now: Nanos) {
+        if boundary.is_some() || place.workers != self.config.workers {
+            // It was announced for another place in the order, or other headroom.
+            self.withdraw();
+        }
         self.config.member = place.member;
         self.config.members = place.members;
         self.config.workers = place.workers;

@@ -4,6 +4,7 @@
 //! more, and calls [`Worker::handle_timeout`] when [`Worker::next_timeout`] has come. Its memory is the window:
 //! a [`SlotState`] and one chunk's lanes a slot, provided by the host; tensors stay the caller's, in place.
 
+mod ahead;
 mod congestion;
 mod failure;
 mod membership;
@@ -26,6 +27,7 @@ pub use protocol_state::ProtocolState;
 pub use tensor::{Count, Tensor};
 pub use window::SlotState;
 
+use ahead::Ahead;
 use congestion::Congestion;
 use pacing::Pacing;
 use plan::Plan;
@@ -92,6 +94,8 @@ pub struct WorkerStats {
     pub predicted: u64,
     /// Operations whose prediction was wrong.
     pub mispredicted: u64,
+    /// Operations whose exponents were agreed on while others ran (R-OP-7).
+    pub announced: u64,
     /// Results sent to the aggregator since it asked.
     pub answered: u64,
     /// Results that the network has marked, or a contribution in them (R-ECN).
@@ -132,6 +136,8 @@ pub struct Worker<S, V> {
     to_send: List,
     in_flight: List,
     plan: Option<Plan>,
+    /// What was announced of the next operation.
+    ahead: Option<Ahead>,
     predictions: Predictions,
     /// Chunks of the operation that have their result.
     done: u64,
@@ -196,6 +202,7 @@ where
             to_send: List::to_send(),
             in_flight: List::in_flight(),
             plan: None,
+            ahead: None,
             predictions: Predictions::default(),
             done: 0,
             next_op: 0,
@@ -237,19 +244,17 @@ where
         if self.ends_at_once() {
             return Err(StartError::Abandoned);
         }
-        let mut plan = Plan::new(
-            operation,
-            self.next_op,
-            self.next_chunk,
-            elements,
-            self.config.lanes.count(),
-            u64::from(self.config.window),
-            self.config.workers,
-        );
-        // Under a quorum members that are late have other values to send than they announced.
-        plan.is_remembered &= !self.config.policy.keeps_history();
+        let mut plan = self.plan_of_next(operation, elements);
         if plan.is_remembered {
             plan.prediction = self.predictions.of(operation);
+        }
+        if self.ahead.is_some_and(|ahead| ahead.plan != plan) {
+            self.withdraw();
+        }
+        let ahead = self.ahead.take();
+        if let Some(failure) = ahead.and_then(|ahead| ahead.failure) {
+            self.failure = Some(failure);
+            return Err(StartError::Failed(failure));
         }
         self.next_op = self.next_op.wrapping_add(1);
         self.begun_at = self.next_chunk;
@@ -263,11 +268,28 @@ where
             .begin(now, self.congestion.window(), self.congestion.quickest());
         if plan.total() > 0 {
             self.plan = Some(plan);
-            for index in 0..plan.initial() {
-                self.begin(&plan, index);
+            match &ahead {
+                Some(ahead) => self.go_on_from(ahead),
+                None => (0..plan.initial()).for_each(|index| self.begin(&plan, index)),
             }
         }
         Ok(())
+    }
+
+    /// The plan of the operation after the last that was started.
+    fn plan_of_next(&self, operation: Operation, elements: u64) -> Plan {
+        let mut plan = Plan::new(
+            operation,
+            self.next_op,
+            self.next_chunk,
+            elements,
+            self.config.lanes.count(),
+            u64::from(self.config.window),
+            self.config.workers,
+        );
+        // Under a quorum members that are late have other values to send than they announced.
+        plan.is_remembered &= !self.config.policy.keeps_history();
+        plan
     }
 
     /// Whether an operation is under way.
@@ -279,7 +301,7 @@ where
     pub fn is_stalled(&self) -> bool {
         self.plan.is_some_and(|plan| {
             let last = plan.base + plan.total() - 1; // a plan has a chunk
-            self.to_send.first().is_none() && self.slots.as_ref()[usize::from(self.slot(last))].chunk != last
+            self.to_send.first().is_none() && self.slots.as_ref()[usize::from(self.slot(last))].chunk < last
         })
     }
 
@@ -328,9 +350,32 @@ where
             return self.predictions.exponent(prediction, index);
         }
         match plan.block(index) {
-            Some(_) if plan.headers > 0 => self.slots.as_ref()[plan.exponent_place(index)].exponent,
+            Some(_) if plan.headers > 0 => self.agreed(plan, index),
             _ => Exponent::NONE,
         }
+    }
+
+    /// The exponent that chunk `index` uses, or brings for its dependent, once it was agreed.
+    fn agreed(&self, plan: &Plan, index: u64) -> Exponent {
+        self.slots.as_ref()[plan.exponent_place(index)].exponents[plan.exponent_turn()]
+    }
+
+    /// Begins the chunks that wait for chunk `index`, which has its result, and for nothing else any more.
+    #[inline(always)]
+    fn begin_dependents(&mut self, plan: &Plan, index: u64) {
+        for dependent in plan.dependents(index).into_iter().flatten() {
+            let mut dependencies = plan.dependencies(dependent).into_iter().flatten();
+            if dependencies.all(|index| self.is_finished(plan, index)) && !self.has_begun(plan, dependent) {
+                self.begin(plan, dependent);
+            }
+        }
+    }
+
+    /// Whether chunk `index` may be sent, or has its result already.
+    fn has_begun(&self, plan: &Plan, index: u64) -> bool {
+        let chunk = plan.base + index;
+        let state = &self.slots.as_ref()[usize::from(self.slot(chunk))];
+        state.chunk == chunk && state.outstanding || state.finished > chunk
     }
 
     fn is_finished(&self, plan: &Plan, index: u64) -> bool {

@@ -113,6 +113,11 @@ impl Plan {
         (index % self.headers.max(1)) as usize
     }
 
+    /// Which of a slot's exponents are this operation's.
+    pub(super) fn exponent_turn(&self) -> usize {
+        (self.op_seq % 2) as usize
+    }
+
     /// The block whose exponent chunk `index` announces, one lead ahead of its own.
     pub(super) fn announced(&self, index: u64) -> Option<u64> {
         (self.operation.kind.is_scaled() && index < self.data).then_some(index)

@@ -2,6 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::ahead::Ahead;
 use super::plan::Plan;
 use super::predictions::Predictions;
 use super::{Failure, SlotState, Worker};
@@ -14,6 +15,7 @@ use crate::Epoch;
 pub struct ProtocolState<'w> {
     epoch: Epoch,
     plan: Option<Plan>,
+    ahead: Option<Ahead>,
     predictions: &'w Predictions,
     done: u64,
     next_chunk: u64,
@@ -29,6 +31,7 @@ impl<S: AsRef<[SlotState]>, V: AsRef<[i32]>> Worker<S, V> {
         ProtocolState {
             epoch: self.epoch,
             plan: self.plan,
+            ahead: self.ahead,
             predictions: &self.predictions,
             done: self.done,
             next_chunk: self.next_chunk,
@@ -45,6 +48,7 @@ impl ProtocolState<'_> {
         (
             self.epoch,
             self.plan,
+            self.ahead,
             self.predictions,
             self.done,
             self.next_chunk,

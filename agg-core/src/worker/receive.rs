@@ -54,7 +54,7 @@ where
             self.stats.invalid += 1;
             return;
         }
-        let Some(index) = self.expected_index(header) else {
+        let Some((plan, is_ahead, index)) = self.expected(header) else {
             self.stats.stale += 1;
             let state = &self.slots.as_ref()[usize::from(header.slot)];
             let again = !state.outstanding && state.kept.is_some_and(|kept| kept.round == header.round);
@@ -63,7 +63,6 @@ where
             }
             return;
         };
-        let Some(plan) = self.plan else { return };
         let quorum = self.config.policy.keeps_history();
         let kept = &mut self.kept.as_mut()[usize::from(header.slot) * lanes..][..carried];
         for (kept, value) in kept.iter_mut().zip(values) {
@@ -80,7 +79,7 @@ where
         }
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {
-            slots[plan.exponent_place(index)].exponent = header.next;
+            slots[plan.exponent_place(index)].exponents[plan.exponent_turn()] = header.next;
         }
         let state = &mut slots[usize::from(header.slot)];
         // Without what says something of its way here only.
@@ -122,17 +121,14 @@ where
         self.reordering.answered();
         self.stats.results += 1;
         self.progress_at = now;
-        self.done += 1;
-        for dependent in plan.dependents(index).into_iter().flatten() {
-            if plan
-                .dependencies(dependent)
-                .into_iter()
-                .flatten()
-                .all(|index| self.is_finished(&plan, index))
-            {
-                self.begin(&plan, dependent);
-            }
+        if let Some(ahead) = self.ahead.as_mut().filter(|_| is_ahead) {
+            ahead.done += 1;
+            self.resend_overtaken(now);
+            return;
         }
+        self.done += 1;
+        self.begin_dependents(&plan, index);
+        self.begin_ahead(plan.base + index);
         if self.done == plan.total() {
             self.conclude(plan, tensor);
         } else {
@@ -160,8 +156,9 @@ where
             self.write_predicted(&plan, tensor);
         }
         if plan.is_remembered {
-            let slots = self.slots.as_ref();
-            let agreed = slots.iter().map(|slot| slot.exponent).take(plan.data as usize);
+            let (slots, turn) = (self.slots.as_ref(), plan.exponent_turn());
+            let agreed = slots.iter().map(|slot| slot.exponents[turn]);
+            let agreed = agreed.take(plan.data as usize);
             self.predictions.learn(plan.operation, agreed);
         }
         self.plan = None;
@@ -170,8 +167,10 @@ where
     /// Whether every block was scaled so that nothing of it was lost.
     fn was_right(&self, plan: &Plan, prediction: Prediction) -> bool {
         (0..plan.data).all(|block| {
-            let agreed = self.slots.as_ref()[plan.exponent_place(block)].exponent;
-            is_covered(agreed, self.predictions.exponent(prediction, block))
+            is_covered(
+                self.agreed(plan, block),
+                self.predictions.exponent(prediction, block),
+            )
         })
     }
 
@@ -187,11 +186,12 @@ where
         }
     }
 
-    /// The index of the chunk that this result is for, if it is waited for and says what it must.
+    /// The chunk that this result is for, if it is waited for and says what it must: its operation, whether that is the
+    /// next one, and its index there.
     #[inline(always)]
-    fn expected_index(&self, header: &Header) -> Option<u64> {
-        let plan = self.plan.as_ref()?;
+    fn expected(&self, header: &Header) -> Option<(Plan, bool, u64)> {
         let state = &self.slots.as_ref()[usize::from(header.slot)];
+        let (plan, is_ahead) = self.plan_of(state.chunk)?;
         // Under a quorum the others may be faster than this worker's first send.
         let quorum = self.config.policy.keeps_history();
         let sent = state.sends > 0 || quorum;
@@ -207,7 +207,8 @@ where
         let index = state.chunk - plan.base;
         let same_operation = header.op == plan.operation.tag() && header.op_seq == plan.op_seq;
         let same_shape = header.flags.has(Flags::HEADER_ONLY) == plan.block(index).is_none();
-        (same_operation && same_shape && header.scale == self.scale_of(plan, index)).then_some(index)
+        let same = same_operation && same_shape && header.scale == self.scale_of(&plan, index);
+        same.then_some((plan, is_ahead, index))
     }
 
     /// R-WANT: the aggregator lacks something of this slot, or says who it waits for.
@@ -284,14 +285,16 @@ where
             }
             Refusal::Ended => abort(AbortCause::Ended),
             Refusal::Operation | Refusal::Scale => {
-                let Some(plan) = self.plan else { return };
                 let state = &self.slots.as_ref()[usize::from(header.slot)];
+                let Some((plan, is_ahead)) = self.plan_of(state.chunk) else {
+                    return;
+                };
                 if !state.outstanding || self.round(state.chunk) != header.round || header.epoch != self.epoch
                 {
                     self.stats.stale += 1;
                     return;
                 }
-                if refusal == Refusal::Scale {
+                let failure = if refusal == Refusal::Scale {
                     Failure::ScaleDiffers {
                         chunk: state.chunk,
                         offender: header.member,
@@ -305,7 +308,13 @@ where
                         agreeing: header.set,
                         offender: header.member,
                     }
+                };
+                if let Some(ahead) = self.ahead.as_mut().filter(|_| is_ahead) {
+                    // The operation under way is not to blame.
+                    ahead.failure.get_or_insert(failure);
+                    return;
                 }
+                failure
             }
         };
         self.failure.get_or_insert(failure);
@@ -318,10 +327,9 @@ where
         self.congestion.restart(self.sends);
         // Back to front, so that what was sent first is sent first again.
         let slots = self.slots.as_ref().len() as u64;
-        let Some(plan) = self.plan else { return };
-        let from = (plan.base + plan.total()).saturating_sub(1);
-        for back in 0..plan.total().min(2 * slots) {
-            let slot = self.slot(from - back);
+        let end = self.position().next_chunk;
+        for back in 1..=slots.min(end) {
+            let slot = self.slot(end - back);
             let state = &self.slots.as_ref()[usize::from(slot)];
             if state.outstanding && self.in_flight.contains(self.slots.as_ref(), slot) {
                 self.stats.resent_epoch += 1;

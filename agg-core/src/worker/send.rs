@@ -89,11 +89,12 @@ where
 
     #[inline(always)]
     fn write_contribution(&mut self, slot: u16, tensor: &Tensor<'_>, out: &mut [u8]) -> Option<usize> {
-        let plan = self.plan.as_ref()?;
         let state = &self.slots.as_ref()[usize::from(slot)];
+        let (plan, is_ahead) = self.plan_of(state.chunk)?;
+        let plan = &plan;
         let index = state.chunk.checked_sub(plan.base)?;
         debug_assert!(
-            tensor.suits(plan.operation.kind),
+            is_ahead || tensor.suits(plan.operation.kind),
             "a tensor of another type for {}",
             plan.operation
         );
@@ -114,7 +115,11 @@ where
             }
         };
         let next = plan.announced(index).map_or(Exponent::NONE, |block| {
-            tensor.exponent(block, plan.operation.kind.elements_of(lanes))
+            if is_ahead {
+                state.announces
+            } else {
+                tensor.exponent(block, plan.operation.kind.elements_of(lanes))
+            }
         });
         let header = Header {
             kind: Kind::Data,

@@ -88,8 +88,8 @@ impl<'t> Tensor<'t> {
         }
     }
 
-    /// The exponent that block `index` of so many elements needs.
-    pub(super) fn exponent(&self, index: u64, elements: usize) -> Exponent {
+    /// The exponent that block `index` of so many elements needs (R-NUM-3); none past the end, and for integers.
+    pub fn exponent(&self, index: u64, elements: usize) -> Exponent {
         match self {
             Self::F32(values) | Self::F32Feedback { values, .. } => exponent(values, index, elements),
             Self::F16(values) => exponent(values, index, elements),

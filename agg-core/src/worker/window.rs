@@ -47,8 +47,11 @@ pub struct SlotState {
     pub(super) urgent: bool,
     /// A Want is to be answered with the kept result.
     pub(super) answer: bool,
-    /// The agreed exponent of the chunk that depends on the one at this index of the operation (R-NUM-3).
-    pub(super) exponent: Exponent,
+    /// The agreed exponent of the chunk that depends on the one at this index of the operation (R-NUM-3); of every other
+    /// operation, since the next one's can come before the last values of one.
+    pub(super) exponents: [Exponent; 2],
+    /// The exponent that the next operation's header-only chunk in this slot announces (R-OP-7).
+    pub(super) announces: Exponent,
     links: [Links; 2],
 }
 
@@ -68,7 +71,8 @@ impl Default for SlotState {
             passed_over: false,
             urgent: false,
             answer: false,
-            exponent: Exponent::NONE,
+            exponents: [Exponent::NONE; 2],
+            announces: Exponent::NONE,
             links: [UNLINKED; 2],
         }
     }
@@ -84,7 +88,8 @@ impl SlotState {
             self.finished,
             waits,
             self.answer,
-            self.exponent,
+            self.exponents,
+            self.announces,
             listed,
         )
     }

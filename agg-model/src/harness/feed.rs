@@ -65,6 +65,8 @@ pub enum Meal {
     },
     /// The next operation, if none is under way.
     Start { elements: u16, kind: u8 },
+    /// The operation after the one under way, as [`Meal::Start`] would choose it; it is the next that starts.
+    Announce { elements: u16, kind: u8 },
 }
 
 /// What ends when a rank was lost.
@@ -129,6 +131,8 @@ pub struct Feed {
     now: u64,
     /// What is left of [`Meal::Busy`].
     busy: u8,
+    /// What was announced.
+    announced: Option<Values>,
 }
 
 impl Feed {
@@ -142,6 +146,7 @@ impl Feed {
             random: Random::new(u64::from(guest.first_round)),
             now: 1_000_000,
             busy: 0,
+            announced: None,
         };
         feed.eat(&Meal::Start {
             elements: 100,
@@ -159,6 +164,7 @@ impl Feed {
     pub fn eat(&mut self, meal: &Meal) {
         match meal {
             Meal::Start { elements, kind } => self.start(*elements, *kind),
+            Meal::Announce { elements, kind } => self.announce(*elements, *kind),
             Meal::Rejoin {
                 member,
                 fewer,
@@ -186,10 +192,26 @@ impl Feed {
         if self.watch.is_busy() || self.watch.failure().is_some() {
             return;
         }
+        // Unless it was taken back, since a rank was lost.
+        let announced = self.announced.take().filter(|_| self.watch.has_announced());
+        if let Some(values) = announced.or_else(|| self.values(elements, kind)) {
+            self.watch.start(values, self.now);
+        }
+    }
+
+    fn announce(&mut self, elements: u16, kind: u8) {
+        if let Some(mut values) = self.values(elements, kind)
+            && self.watch.announce(&mut values)
+        {
+            self.announced = Some(values);
+        }
+    }
+
+    fn values(&mut self, elements: u16, kind: u8) -> Option<Values> {
         let elements = usize::from(elements) % 1_000 + 1;
         let kinds = ModelKind::all();
         // A quarter each of sums with feedback and of what trains a model, the rest of everything there is.
-        let values = match kind {
+        Some(match kind {
             0..64 => {
                 let mut values = self.random.floats(elements, -60, 60);
                 if self.random.permille(200) {
@@ -202,7 +224,7 @@ impl Feed {
             64..128 => Values::f32(self.random.floats(elements, -60, 60)),
             _ => match kinds[usize::from(kind) % kinds.len()] {
                 ModelKind::Barrier => Values::BARRIER,
-                kind if self.workers > kind.most_workers() => return,
+                kind if self.workers > kind.most_workers() => return None,
                 kind @ ModelKind::Reduce {
                     element: ElementKind::I32,
                     ..
@@ -212,8 +234,7 @@ impl Feed {
                 },
                 kind => Values::floats_of(kind, self.random.floats(elements, -60, 60)),
             },
-        };
-        self.watch.start(values, self.now);
+        })
     }
 
     fn rejoin(&mut self, member: u8, fewer: u8, epoch: u8, lost: Option<Lost>) {
@@ -268,7 +289,11 @@ impl Feed {
             }
         };
         Some(match *meal {
-            Meal::Wait(_) | Meal::Busy(_) | Meal::Start { .. } | Meal::Rejoin { .. } => return None,
+            Meal::Wait(_)
+            | Meal::Busy(_)
+            | Meal::Start { .. }
+            | Meal::Announce { .. }
+            | Meal::Rejoin { .. } => return None,
             Meal::Result {
                 pick,
                 next,

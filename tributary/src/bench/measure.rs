@@ -5,10 +5,12 @@ use std::time::Duration;
 use agg_worker::{Communicator, Error};
 use half::{bf16, f16};
 
+use super::element::BenchElement;
 use super::figures::RankFigures;
 use super::gather::gather;
 use super::report::{Message, SizeReport};
 use super::setup::{Dtype, Setup};
+use super::submitted::Submitted;
 use super::sums::{Partial, Size, Sums, Whole, quorum};
 use crate::failure::Failure;
 
@@ -35,10 +37,10 @@ pub fn measure(
         let size = Size { setup, bytes };
         match (quorum(setup), setup.dtype) {
             (Some(members), _) => measuring.size(size, &mut Partial::new(size, members, lanes)?)?,
-            (None, Dtype::F32) => measuring.size(size, &mut Whole::<f32>::new(size)?)?,
-            (None, Dtype::I32) => measuring.size(size, &mut Whole::<i32>::new(size)?)?,
-            (None, Dtype::F16) => measuring.size(size, &mut Whole::<f16>::new(size)?)?,
-            (None, Dtype::Bf16) => measuring.size(size, &mut Whole::<bf16>::new(size)?)?,
+            (None, Dtype::F32) => measuring.whole::<f32>(size)?,
+            (None, Dtype::I32) => measuring.whole::<i32>(size)?,
+            (None, Dtype::F16) => measuring.whole::<f16>(size)?,
+            (None, Dtype::Bf16) => measuring.whole::<bf16>(size)?,
         }
     }
     Ok(world.close()?)
@@ -51,6 +53,13 @@ struct Measuring<'a, G, S> {
 }
 
 impl<G: Fn() -> Result<(), Failure>, S: FnMut(Message) -> Result<(), Failure>> Measuring<'_, G, S> {
+    fn whole<E: BenchElement + 'static>(&mut self, size: Size<'_>) -> Result<(), Failure> {
+        match size.setup.in_flight {
+            0 | 1 => self.size(size, &mut Whole::<E>::new(size)?),
+            _ => self.size(size, &mut Submitted::<E>::new(size)?),
+        }
+    }
+
     fn size(&mut self, size: Size<'_>, sums: &mut impl Sums) -> Result<(), Failure> {
         let Size { setup, bytes } = size;
         // Without a measured time there is nothing to choose a number by.

@@ -7,6 +7,7 @@ mod marked;
 mod measure;
 mod report;
 mod setup;
+mod submitted;
 mod sums;
 mod table;
 

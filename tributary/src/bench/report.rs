@@ -272,6 +272,7 @@ pub(super) mod tests {
             reduce: ReduceArgs::default(),
             iterations: None,
             warmup: 1,
+            in_flight: 1,
             loss: 0.01,
             lanes: None,
             window: None,

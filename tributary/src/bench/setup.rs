@@ -64,6 +64,8 @@ pub struct Setup {
     pub iterations: Option<u32>,
     /// Iterations before those.
     pub warmup: u32,
+    /// Sums that are submitted together; with 1 each is called when the last one has ended.
+    pub in_flight: u32,
     /// Share of packets to lose in each direction, 0..=1.
     pub loss: f64,
     /// Values in a chunk; `None`: negotiated.
@@ -92,6 +94,9 @@ impl Setup {
     pub fn check(&self) -> Result<(), Failure> {
         self.reduce.check(self.dtype.element(), self.size)?;
         let plain = self.dtype == Dtype::F32 && self.reduce == ReduceArgs::default();
+        if self.in_flight > 1 && (self.terms.policy != PolicyArg::All || self.straggler.is_some()) {
+            return Err(Failure::InFlight { sums: self.in_flight });
+        }
         if self.terms.policy != PolicyArg::All && self.is_scaled() && !plain {
             return Err(Failure::QuorumOf {
                 dtype: self.dtype.to_string(),

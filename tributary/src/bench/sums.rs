@@ -27,7 +27,7 @@ pub struct Size<'a> {
 
 impl Size<'_> {
     /// A tensor of zeros; too large a one is an error, not an abort.
-    fn zeros<E: BenchElement>(self) -> Result<Vec<E>, Failure> {
+    pub(super) fn zeros<E: BenchElement>(self) -> Result<Vec<E>, Failure> {
         let memory = || Failure::Memory { bytes: self.bytes };
         let elements = usize::try_from(self.bytes).map_err(|_| memory())? / size_of::<E>();
         let mut tensor = Vec::new();
@@ -45,7 +45,7 @@ impl Size<'_> {
 }
 
 /// Runs one sum and adds what it took.
-fn timed<T>(
+pub(super) fn timed<T>(
     world: &mut Communicator,
     figures: &mut RankFigures,
     sum: impl FnOnce(&mut Communicator) -> Result<T, agg_worker::Error>,
@@ -67,7 +67,7 @@ fn timed<T>(
 }
 
 /// The first sum is looked at whole.
-fn look(iteration: u32) -> Look {
+pub(super) fn look(iteration: u32) -> Look {
     if iteration == 0 { Look::Full } else { Look::Sampled }
 }
 
@@ -114,18 +114,28 @@ impl<E: BenchElement> Sums for Whole<'_, E> {
             ranks: &ranks,
             iteration,
         };
-        check(&self.tensor, expected, look(iteration)).map_err(|wrong| Failure::WrongSum {
-            rank,
-            iteration,
-            bytes: self.size.bytes,
-            index: wrong.index,
-            found: wrong.found.to_string(),
-            expected: match wrong.within {
-                0.0 => wrong.expected.to_string(),
-                within => format!("{} within {within:.1e}", wrong.expected),
-            },
-        })
+        check_sum(self.size, &self.tensor, expected, look(iteration))
     }
+}
+
+/// Whether a tensor is the sum of what the ranks gave.
+pub(super) fn check_sum<E: BenchElement>(
+    size: Size<'_>,
+    tensor: &[E],
+    expected: Expected<'_>,
+    look: Look,
+) -> Result<(), Failure> {
+    check(tensor, expected, look).map_err(|wrong| Failure::WrongSum {
+        rank: size.setup.rank,
+        iteration: expected.iteration,
+        bytes: size.bytes,
+        index: wrong.index,
+        found: wrong.found.to_string(),
+        expected: match wrong.within {
+            0.0 => wrong.expected.to_string(),
+            within => format!("{} within {within:.1e}", wrong.expected),
+        },
+    })
 }
 
 /// Sums under a quorum. Nothing holds the ranks together between two sums: those that are late walk behind the others.

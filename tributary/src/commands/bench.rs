@@ -70,6 +70,9 @@ pub struct AllReduce {
     /// Iterations of each size before those
     #[arg(long, value_name = "N", default_value_t = 1)]
     warmup: u32,
+    /// Sums that are submitted together; a sum's time is then its share of theirs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    in_flight: u32,
     /// Share of packets to lose on purpose in each direction, like 1%
     #[arg(long, value_name = "SHARE", default_value_t)]
     loss: Probability,
@@ -152,6 +155,7 @@ impl AllReduce {
             reduce: self.reduce,
             iterations: self.iterations.count(),
             warmup: self.warmup,
+            in_flight: self.in_flight,
             loss: self.loss.get(),
             lanes: self.lanes,
             window: self.window,

@@ -104,6 +104,8 @@ pub struct Cluster {
     order: u64,
     wire: BTreeMap<(u64, u64), (Event, Vec<u8>)>,
     restarts: u32,
+    /// Operations that workers announced.
+    announced: u64,
 }
 
 impl Cluster {
@@ -148,6 +150,7 @@ impl Cluster {
             order: 0,
             wire: BTreeMap::new(),
             restarts: 0,
+            announced: 0,
             site,
         };
         cluster.build(EPOCH);
@@ -183,6 +186,11 @@ impl Cluster {
             });
         }
         self.homes = plan.homes;
+    }
+
+    /// How many operations workers announced (R-OP-7).
+    pub fn announced(&self) -> u64 {
+        self.announced
     }
 
     /// How often an aggregator was started anew.
@@ -257,6 +265,7 @@ impl Cluster {
             let result = ModelPacket::parse(bytes).expect("it was taken");
             self.note_result(result);
         }
+        self.announce(rank);
     }
 
     fn arrive(&mut self, node: usize, source: Source, bytes: &[u8]) {

@@ -93,6 +93,22 @@ impl Cluster {
         }
     }
 
+    /// A worker's user knows the next operation already, and says so (R-OP-7), sometimes.
+    pub(super) fn announce(&mut self, rank: usize) {
+        let Some(mut next) = self.parts[rank].ahead.front().cloned() else {
+            return;
+        };
+        // What is left of earlier operations is added to the values of some.
+        let changes = matches!(next.data, Data::Feedback(..));
+        if !changes && !self.is_frozen_or_lost(rank) && self.random.permille(300) {
+            self.announced += u64::from(self.workers[rank].announce(&mut next));
+        }
+    }
+
+    fn is_frozen_or_lost(&self, rank: usize) -> bool {
+        self.is_frozen(rank) || !self.homes.contains_key(&rank)
+    }
+
     /// Notes what came of a worker's operation, once it has ended.
     pub(super) fn note_end(&mut self, rank: usize) {
         let (part, worker) = (&mut self.parts[rank], &self.workers[rank]);

@@ -3,6 +3,7 @@
 //! The watch remembers what the worker sent and derives from that alone which result it must take next, what its
 //! tensor then holds, and what every packet that it sends must say.
 
+mod ahead;
 mod operation;
 mod place;
 mod sending;
@@ -18,6 +19,7 @@ use crate::harness::Values;
 use crate::harness::lockstep::policy;
 use crate::packet::{DATA, ModelPacket, REFUSAL};
 use crate::{ModelJob, ModelPredictions};
+use ahead::Ahead;
 use operation::Current;
 
 /// A worker and what must be true of it. Every method panics where a rule is broken.
@@ -31,6 +33,7 @@ pub struct Watch {
     values: Values,
     expected: Values,
     current: Option<Current>,
+    ahead: Option<Ahead>,
     /// R-NUM-11.
     predictions: ModelPredictions,
     /// Operations started so far, and the number of the chunk after their last.
@@ -85,6 +88,7 @@ impl Watch {
             values: Values::BARRIER,
             expected: Values::BARRIER,
             current: None,
+            ahead: None,
             predictions: ModelPredictions::default(),
             operations: 0,
             next_chunk: first_chunk,
@@ -122,6 +126,12 @@ impl Watch {
             self.check_place();
             return false;
         }
+        let ahead = self.ahead.take();
+        if let (Some(_), Err(StartError::Failed(_))) = (&ahead, started) {
+            // It was refused before it was started.
+            self.current = None;
+            return false;
+        }
         started.expect("the last operation has ended");
         let (lanes, window) = (self.job.lanes, self.window());
         let base = self.next_chunk;
@@ -133,6 +143,9 @@ impl Watch {
         self.next_chunk += current.total();
         self.finished.clear();
         self.exponents.clear();
+        if let Some(ahead) = ahead {
+            (self.waiting, self.finished, self.exponents) = (ahead.waiting, ahead.finished, ahead.exponents);
+        }
         self.values = values.clone();
         self.expected = values;
         self.current = Some(current);
@@ -172,7 +185,8 @@ impl Watch {
 
     /// The contributions that wait for their results, as last sent.
     pub fn in_flight(&self) -> impl Iterator<Item = &ModelPacket> {
-        self.waiting.values()
+        let ahead = self.ahead.iter().flat_map(|ahead| ahead.waiting.values());
+        self.waiting.values().chain(ahead)
     }
 
     /// The kept results.
@@ -232,7 +246,7 @@ impl Watch {
         assert_eq!(from, (self.job.key, self.place.member, self.epoch), "{packet:?}");
         if packet.result {
             self.check_answer(&packet);
-        } else {
+        } else if !self.check_ahead(&packet) {
             self.check_contribution(&packet);
         }
         Some(out)
@@ -243,11 +257,14 @@ impl Watch {
         let packet = ModelPacket::parse(bytes).ok();
         let packet = packet.filter(|p| p.key == self.job.key && !p.up && p.slot < self.job.window);
         let taken = packet.as_ref().and_then(|packet| self.result_of(packet));
+        let ahead = packet.as_ref().and_then(|packet| self.result_ahead(packet));
         let failed = self.worker.failure();
         self.worker.handle(now, bytes, &mut self.values.tensor());
 
         if let (Some(packet), Some(index)) = (&packet, taken) {
             self.take(packet, index);
+        } else if let (Some(packet), Some(index)) = (&packet, ahead) {
+            self.take_ahead(packet, index);
         }
         if let Some(packet) = &packet {
             self.note_epoch(packet);
@@ -290,7 +307,7 @@ impl Watch {
             "it ends with its last result"
         );
         self.check_place();
-        taken.is_some()
+        taken.or(ahead).is_some()
     }
 
     /// The result that an aggregator could send for one of the contributions in flight, were every other worker's

@@ -9,6 +9,9 @@ impl Watch {
     /// Takes a new place; with a boundary, the operation it names ends without a result.
     pub fn rejoin(&mut self, place: Membership, boundary: Option<Boundary>, now: u64) {
         self.worker.rejoin(&place, boundary, now);
+        if boundary.is_some() || place.workers != self.place.workers {
+            self.ahead = None;
+        }
         self.place = place;
         self.epoch = place.epoch.0;
         self.reform = false;
@@ -65,7 +68,7 @@ impl Watch {
     pub fn furthest(&self) -> (u32, u64) {
         match &self.ending {
             Some((operations, next_chunk)) => (operations.end() + 1, self.next_chunk.max(*next_chunk)),
-            None => (self.operations, self.next_chunk),
+            None => (self.operations, self.position().1),
         }
     }
 
@@ -76,7 +79,11 @@ impl Watch {
         assert_eq!(self.worker.epoch().0, self.epoch, "R-EPOCH-3, R-REFORM-2");
         if self.worker.failure().is_none() {
             let under_way = u32::from(self.worker.is_busy());
-            let position = (self.operations - under_way, self.next_chunk);
+            // R-OP-7: numbers that went ahead count.
+            let next_chunk = self.ahead.as_ref().map_or(self.next_chunk, |ahead| {
+                ahead.current.base + ahead.current.headers
+            });
+            let position = (self.operations - under_way, next_chunk);
             assert_eq!(self.position(), position, "R-REFORM-1: how far it is");
         }
     }

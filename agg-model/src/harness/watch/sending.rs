@@ -102,7 +102,9 @@ impl Watch {
         let here = (self.epoch, self.place.member);
         let in_flight = self.waiting.values();
         let in_flight = in_flight.filter(|packet| (packet.epoch, packet.member) == here);
-        let is_full = in_flight.count() >= SMALLEST_WINDOW;
+        let in_flight = in_flight.count() + self.ahead.as_ref().map_or(0, |ahead| ahead.waiting.len());
+        let is_full = in_flight >= SMALLEST_WINDOW;
+        self.check_ahead_was_sent(is_full);
         let oldest = (0..current.total()).find(|index| !self.finished.contains(index));
         for index in (0..current.total()).filter(|index| self.is_begun(*index)) {
             if is_full && Some(index) != oldest {
