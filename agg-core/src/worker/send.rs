@@ -113,9 +113,11 @@ where
                 HEADER_LEN + 4 * lanes
             }
         };
-        let next = plan.announced(index).map_or(Exponent::NONE, |block| {
-            tensor.exponent(block, plan.operation.kind.elements_of(lanes))
-        });
+        // No closure: it would not be compiled for the processor's best instructions.
+        let next = match plan.announced(index) {
+            Some(block) => tensor.exponent(block, plan.operation.kind.elements_of(lanes)),
+            None => Exponent::NONE,
+        };
         let header = Header {
             kind: Kind::Data,
             flags,
