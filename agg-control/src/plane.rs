@@ -51,6 +51,13 @@ pub trait DataPlane: Send + Sync + 'static {
     /// One line that says why it cannot, and what to do.
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String>;
 
+    /// Bytes of the largest UDP payload that gets from here to the first shard of `parent`, which receives at `data`, and back;
+    /// `None` where that is not known, and [`Uplink::max_datagram`] decides (R-PROBE-3). Unlike the others this call holds up
+    /// nobody, and may take a quarter of a second.
+    fn probe(&self, _parent: &Capabilities, _data: SocketAddr) -> Option<u32> {
+        None
+    }
+
     /// A job's key, made of a random one that is not 0: as random, but spread over the host's queues.
     fn pick_key(&self, random: u64) -> u64 {
         random

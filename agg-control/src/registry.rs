@@ -59,6 +59,11 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// What moves packets here.
+    pub(crate) fn plane(&self) -> Arc<dyn DataPlane> {
+        Arc::clone(&self.plane)
+    }
+
     pub(crate) fn new(plane: Arc<dyn DataPlane>, config: ControlConfig) -> Self {
         let capacity = plane.free_memory();
         Self {

@@ -67,13 +67,10 @@ fn cc_5_a_shallow_queue_is_shared() {
     let mut cluster = cluster(4, 256, Weather::FAIR, Some(Bottleneck::new(GAP, 50, DEEP)));
     for _ in 0..3 {
         let took = sum(&mut cluster);
-        eprintln!("took {took}");
-        for w in &cluster.workers {
-            eprintln!("{:?} {} rtt {}", w.stats(), w.congestion_window(), w.rtt());
-        }
+        assert!(took < 2 * least(4), "{took}");
     }
     let (sent, resent) = (total(&cluster, |s| s.sent), total(&cluster, |s| s.resent()));
-    assert!(resent < sent / 4, "{resent} of {sent}");
+    assert!(resent < sent / 3, "{resent} of {sent}");
     assert!(total(&cluster, |stats| stats.decreases) > 0);
 }
 

@@ -12,6 +12,7 @@ mod job;
 mod lags;
 mod memory;
 mod names;
+mod probe;
 mod program;
 mod reach;
 mod settings;
@@ -27,6 +28,7 @@ pub use job::{abort, job_config, member_endpoints, parent_endpoint, refused};
 pub use lags::worst_lags;
 pub use memory::SlotMemory;
 pub use names::{Names, name};
+pub use probe::probe;
 pub use program::{run, until_stopped};
 pub use reach::{reachable, uplink};
 pub use settings::{

@@ -45,7 +45,7 @@ fn allocations(ranks: &mut [Communicator], bytes: usize, streams: usize) -> usiz
 
 #[test]
 fn a_chunk_costs_no_allocation() {
-    for streams in [1, 2] {
+    for (streams, shared_memory) in [(1, false), (2, false), (1, true)] {
         let mut config = HostConfig {
             shards: streams,
             ..HostConfig::loopback()
@@ -60,6 +60,7 @@ fn a_chunk_costs_no_allocation() {
                 .map(|rank| {
                     let config = Config {
                         lanes: Some(LANES),
+                        shared_memory,
                         ..Config::new("counted", rank, RANKS as u32).with_aggregator(address.clone())
                     };
                     scope.spawn(|| Communicator::connect(config).unwrap())
@@ -73,8 +74,7 @@ fn a_chunk_costs_no_allocation() {
         let large = allocations(&mut ranks, LARGE, streams.into());
         assert!(
             large <= small + ASIDE,
-            "{streams} streams: {large} allocations for {LARGE} bytes, {small} for {SMALL}"
+            "{streams} streams, shared memory {shared_memory}: {large} allocations for {LARGE} bytes, {small} for {SMALL}"
         );
-        println!("{streams} streams: {large} allocations for {LARGE} bytes, {small} for {SMALL}");
     }
 }

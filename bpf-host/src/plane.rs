@@ -407,6 +407,10 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
         worst_lags([lags])
     }
 
+    fn probe(&self, parent: &Capabilities, data: SocketAddr) -> Option<u32> {
+        agg_host::probe(parent, data)
+    }
+
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
         let uplink = uplink(parent_data, std::iter::once(self.about.local))?;
         match self.neighbours.find(parent_data) {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use agg_core::wire::{HEADER_LEN, packet_len};
+use agg_core::wire::{Ecn, HEADER_LEN, packet_len};
 use agg_core::{Counter, Endpoint, Lanes, Nanos, Round, Verdict};
 use agg_host::frame::{End, Framing, Way};
 use agg_host::{ShardAggregator, SlotMemory};
@@ -127,7 +127,12 @@ impl Core {
                         &self.shard,
                         now,
                         BURST,
-                        |_: &mut ShardAggregator, packet: &[u8], _: &Endpoint, _: Nanos, out: &mut [u8]| {
+                        |_: &mut ShardAggregator,
+                         packet: &[u8],
+                         _: Ecn,
+                         _: &Endpoint,
+                         _: Nanos,
+                         out: &mut [u8]| {
                             let len = packet.len();
                             out[..len].copy_from_slice(packet);
                             Verdict::Reply { len }

@@ -9,7 +9,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use agg_core::wire::{HEADER_LEN, packet_len};
+use agg_core::wire::{Ecn, HEADER_LEN, packet_len};
 use agg_core::{Counter, Endpoint, Lanes, Nanos, Round, Verdict};
 use agg_host::frame::{End, Framing, Way};
 use agg_host::{ShardAggregator, SlotMemory};
@@ -226,17 +226,23 @@ impl Scene {
                     shard,
                     now,
                     BURST,
-                    |_: &mut ShardAggregator, packet: &[u8], _: &Endpoint, _: Nanos, out: &mut [u8]| {
-                        copier.handle(packet, out)
-                    },
+                    |_: &mut ShardAggregator,
+                     packet: &[u8],
+                     _: Ecn,
+                     _: &Endpoint,
+                     _: Nanos,
+                     out: &mut [u8]| { copier.handle(packet, out) },
                 ),
                 Variant::Echo => poller.turn_with(
                     shard,
                     now,
                     BURST,
-                    |_: &mut ShardAggregator, packet: &[u8], _: &Endpoint, _: Nanos, out: &mut [u8]| {
-                        echo(packet, out)
-                    },
+                    |_: &mut ShardAggregator,
+                     packet: &[u8],
+                     _: Ecn,
+                     _: &Endpoint,
+                     _: Nanos,
+                     out: &mut [u8]| { echo(packet, out) },
                 ),
             };
             assert_eq!(came, BURST);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use agg_core::wire::Ecn;
 use agg_core::{Endpoint, Nanos, Verdict};
 use agg_host::ShardAggregator;
 use agg_host::frame::{Datagram, Ethernet, Ip, TYPE_IPV4, TYPE_IPV6};
@@ -95,7 +96,7 @@ impl Poller {
     /// The same with something else in the place of [`agg_host::handle`]: to measure how much of the time is the core's.
     pub fn turn_with<H>(&mut self, shard: &Shard, now: Nanos, limit: usize, handle: H) -> usize
     where
-        H: FnMut(&mut ShardAggregator, &[u8], &Endpoint, Nanos, &mut [u8]) -> Verdict,
+        H: FnMut(&mut ShardAggregator, &[u8], Ecn, &Endpoint, Nanos, &mut [u8]) -> Verdict,
     {
         let came = self.inputs.iter_mut().map(|input| input.receive(limit)).sum();
         let asks = now >= self.ask;
@@ -157,7 +158,7 @@ struct Turn<'t, H> {
 
 impl<H> Turn<'_, H>
 where
-    H: FnMut(&mut ShardAggregator, &[u8], &Endpoint, Nanos, &mut [u8]) -> Verdict,
+    H: FnMut(&mut ShardAggregator, &[u8], Ecn, &Endpoint, Nanos, &mut [u8]) -> Verdict,
 {
     fn input(&mut self, input: &mut Input) {
         let received = input.received.drain();
@@ -260,6 +261,7 @@ where
         let verdict = (self.handle)(
             &mut self.state.aggregator,
             &mbuf.bytes()[datagram.payload],
+            datagram.ecn,
             &Endpoint::from(datagram.from),
             self.now,
             Outbox::packet(&mut answer, self.outbox.framing()),

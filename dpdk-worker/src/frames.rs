@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use agg_host::frame::{Datagram, End, Ethernet, Framing, Ip, Sum, Way};
+use agg_worker::transport::Ecn;
 use dpdk_host::discovery::{self, Heard, Ours};
 use dpdk_host::dpdk::Mbuf;
 
@@ -15,6 +16,8 @@ pub(crate) enum Content {
         from: SocketAddr,
         /// The UDP port that it is for.
         to: u16,
+        /// Whether the network has marked it.
+        ecn: Ecn,
         /// Where in the frame it is.
         payload: Range<usize>,
     },
@@ -46,6 +49,7 @@ fn look(mbuf: &Mbuf, ours: &Ours) -> Option<Content> {
         return Some(Content::Datagram {
             from: datagram.from,
             to: datagram.to.port(),
+            ecn: datagram.ecn,
             payload: datagram.payload,
         });
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agg_host::frame::{End, Mac};
-use agg_worker::transport::{Link, LinkCounts};
+use agg_worker::transport::{Ecn, Link, LinkCounts};
 use dpdk_host::Neighbours;
 use dpdk_host::dpdk::{BURST, Burst, Mbuf, attach};
 
@@ -161,7 +161,7 @@ impl Link for StreamLink {
         Ok(())
     }
 
-    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<()> {
+    fn receive(&mut self, each: &mut dyn FnMut(SocketAddr, &[u8], Ecn)) -> io::Result<()> {
         attach(&self.taken.running.pool);
         self.taken.running.look_round(self.stream);
         self.poll();
@@ -170,8 +170,13 @@ impl Link for StreamLink {
         } = self;
         for mbuf in came.drain() {
             match taken.running.content(&mbuf) {
-                Content::Datagram { from, to, payload } if to == self.from.address.port() => {
-                    each(from, &mbuf.bytes()[payload]);
+                Content::Datagram {
+                    from,
+                    to,
+                    ecn,
+                    payload,
+                } if to == self.from.address.port() => {
+                    each(from, &mbuf.bytes()[payload], ecn);
                 }
                 Content::Datagram { to, .. } => taken.pass_on(to, mbuf),
                 Content::Discovery(heard) => taken.running.hear(heard, mbuf, *stream),

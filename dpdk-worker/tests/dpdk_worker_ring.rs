@@ -40,7 +40,7 @@ fn received(link: &mut dyn Link) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut packets = Vec::new();
     for _ in 0..3 {
         link.wait(SOON).expect("a port");
-        link.receive(&mut |from, packet| packets.push((from, packet.to_vec())))
+        link.receive(&mut |from, packet, _| packets.push((from, packet.to_vec())))
             .expect("a port");
         if !packets.is_empty() {
             break;
@@ -80,7 +80,7 @@ fn packets_come_to_the_stream_that_they_are_for_at_whichever_queue() {
     ports.wait(SOON).expect("a port");
     let mut packets = Vec::new();
     links[1]
-        .receive(&mut |from, packet| packets.push((from, packet.to_vec())))
+        .receive(&mut |from, packet, _| packets.push((from, packet.to_vec())))
         .expect("a port");
     assert_eq!(packets, [(addresses[2], b"between".to_vec())]);
 }

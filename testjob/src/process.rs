@@ -63,6 +63,11 @@ impl Process {
         }
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().expect("a child").is_some()
+    }
+
     /// What it has said on standard error, a pipe, to its end.
     pub fn complaint(&mut self) -> String {
         let mut text = String::new();

@@ -21,6 +21,11 @@ pub struct Link {
     pub rate: Option<String>,
     /// The rate of what the host sends, where it differs.
     pub up: Option<String>,
+    /// Bytes that the switch's queue towards the host holds, where there is a rate; none means 20 ms of it. What does not fit is
+    /// lost, frame by frame only if those who send have `cut`.
+    pub queue: Option<u32>,
+    /// Whether trains of datagrams that the host sends are cut into frames where they leave it, as a NIC does. Needs ethtool.
+    pub cut: bool,
     /// Whether an XDP program of the host works on it. The other end must poll for what that sends, or all of it is lost
     /// without a word (`veth_xdp_xmit` in the kernel); and it must not hand over trains of datagrams that a device would cut
     /// into frames, which generic mode drops. Needs ethtool.
@@ -44,6 +49,8 @@ impl Default for Link {
             mtu: 1500,
             rate: None,
             up: None,
+            queue: None,
+            cut: false,
             xdp: false,
         }
     }

@@ -205,12 +205,24 @@ fn join(
             "netns exec {switch} ethtool -K {port} gro on rx-udp-gro-forwarding on tx-udp-segmentation off"
         ))?;
     }
+    if link.cut {
+        iproute::ip(&format!(
+            "netns exec {host} ethtool -K {interface} tx-udp-segmentation off"
+        ))?;
+    }
     // A queue acts on what leaves an interface, so each direction has its own.
     if let Some(rate) = link.up.as_ref().or(link.rate.as_ref()) {
-        limit(host, interface, rate, patience)?;
+        limit(host, interface, rate, &format!("burst 512kb latency {patience}"))?;
     }
     match &link.rate {
-        Some(rate) => limit(switch, port, rate, "20ms"),
+        Some(rate) => {
+            // The burst is what the bucket lets through at once: with a short queue only as much as a train.
+            let queue = match link.queue {
+                Some(bytes) => format!("burst 64kb limit {bytes}"),
+                None => "burst 512kb latency 20ms".to_owned(),
+            };
+            limit(switch, port, rate, &queue)
+        }
         None => Ok(()),
     }
 }
@@ -226,10 +238,10 @@ fn bring_up(namespace: &str, interface: &str) -> Result<(), Error> {
     iproute::ip(&format!("-n {namespace} link set {interface} up")).map(drop)
 }
 
-fn limit(namespace: &str, interface: &str, rate: &str, latency: &str) -> Result<(), Error> {
-    // The burst holds several of the 64 KiB packets that segmentation offload makes; the latency bounds the queue.
+/// The burst should hold several of the 64 KiB packets that segmentation offload makes; latency or limit bounds the queue.
+fn limit(namespace: &str, interface: &str, rate: &str, queue: &str) -> Result<(), Error> {
     iproute::tc(&format!(
-        "-n {namespace} qdisc add dev {interface} root tbf rate {rate} burst 512kb latency {latency}"
+        "-n {namespace} qdisc add dev {interface} root tbf rate {rate} {queue}"
     ))
     .map(drop)
 }

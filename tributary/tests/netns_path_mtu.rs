@@ -65,6 +65,40 @@ fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
     }
 }
 
+/// The far host has a leaf, whose ranks reach it whatever they send: what the leaf's own way carries decides.
+#[test]
+#[ignore = "needs root"]
+fn netns_probe_3_a_leaf_looks_at_its_way_to_the_root() {
+    for (middle, lanes) in [(9000, 2048), (1500, 352)] {
+        let way = Way::new(middle);
+        let server = Server::new(TRIBUTARY, &["serve"]);
+        let _root = server.start(&way.aggregator, None);
+        let _leaf = server.start(&way.workers[1], Some(&way.aggregator));
+        let fixed = ["--bytes", "3MiB", "--iterations", "3", "--warmup", "0"];
+        let places = [
+            (&way.workers[0], &way.aggregator),
+            (&way.workers[1], &way.workers[1]),
+        ];
+        let ranks = places.iter().enumerate().map(|(rank, (host, aggregator))| {
+            bench(
+                std::path::Path::new(TRIBUTARY),
+                rank,
+                RANKS,
+                host,
+                aggregator,
+                &fixed,
+            )
+        });
+        let outputs = run_all(ranks, LIMIT);
+        assert_success(&outputs);
+        let figures = String::from_utf8_lossy(&outputs[0].stdout);
+        assert!(
+            figures.contains(&format!("\"lanes\":{lanes},")),
+            "a middle hop of {middle} bytes: {figures}"
+        );
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn netns_probe_3_chunks_that_were_asked_for_and_do_not_fit_are_an_error() {

@@ -268,6 +268,10 @@ impl DataPlane for Plane {
         worst_lags(self.shards.iter().map(lags))
     }
 
+    fn probe(&self, parent: &Capabilities, data: SocketAddr) -> Option<u32> {
+        agg_host::probe(parent, data)
+    }
+
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {
         uplink(
             parent_data,

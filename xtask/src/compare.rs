@@ -34,6 +34,7 @@ pub(crate) struct Compare {
     #[arg(long, default_value_t = 3)]
     turns: usize,
     /// Shares of packets that every host loses on arrival, Gloo's as ours, like 0.1%,1%: each side without and with each of them.
+    /// Packets are single then, which costs the machine several times as much: take a rate that it reaches, like 200mbit.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["tree", "xdp", "training"])]
     loss: Vec<loss::Loss>,
     /// Bits of an element on Tributary's wire: 32, 16 or 8. Gloo's have 32.

@@ -86,7 +86,12 @@ const GROUPS: &[Group] = &[
         name: "end-to-end",
         about: "tests marked `#[ignore = \"needs root\"]`: whole jobs in network namespaces",
         limit: minutes(30),
-        needs: &[&needs::NAMESPACES, &needs::ETHTOOL, &needs::PING],
+        needs: &[
+            &needs::NAMESPACES,
+            &needs::ETHTOOL,
+            &needs::NFTABLES,
+            &needs::PING,
+        ],
         privileged: true,
         run: suites::end_to_end,
     },

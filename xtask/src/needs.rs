@@ -143,6 +143,13 @@ pub(crate) const ETHTOOL: Need = Need {
     install: Install::Apt(&["ethtool"]),
 };
 
+/// Marks packets as a congested network does.
+pub(crate) const NFTABLES: Need = Need {
+    name: "nftables",
+    detect: || find("nft").is_some(),
+    install: Install::Apt(&["nftables"]),
+};
+
 /// Whether an address answers.
 pub(crate) const PING: Need = Need {
     name: "ping",

@@ -19,7 +19,7 @@ pub(crate) struct Sweep {
     /// Rate of each rank's link in the test network, in tc's notation.
     #[arg(long, default_value = "1gbit")]
     rate: String,
-    /// Turns of each point; a point's ratio is the median of its turns'.
+    /// Turns of each point; a point's ratio is the median of its turns'. Those that seem faster than the defaults have more.
     #[arg(long, default_value_t = 1)]
     turns: usize,
     /// Only on loopback: needs no root.
@@ -39,6 +39,10 @@ const STREAMS: [u16; 2] = [1, 2];
 /// Chunk sizes that loopback carries, and a network with an MTU of 1500.
 const ON_LOOPBACK: [u32; 3] = [848, 2048, 8192];
 const IN_NETWORK: [u32; 2] = [256, 352];
+
+/// A point that takes less than this of the defaults' time is measured so many times more.
+const DOUBTFUL: f64 = 0.95;
+const AGAIN: usize = 4;
 
 /// What is set other than by default.
 #[derive(Clone, Copy, Debug)]
@@ -88,14 +92,21 @@ impl Sweep {
         lanes: &[u32],
         seconds: impl Fn(Option<Point>) -> Result<f64, String>,
     ) -> Result<(), String> {
-        let mut rows = Vec::new();
         let mut defaults = Vec::new();
-        for point in points(lanes) {
-            let mut ratios = Vec::new();
-            for _ in 0..self.turns {
+        let mut measure = |point, turns| {
+            let ratio = |_| {
                 let default = seconds(None)?;
                 defaults.push(default);
-                ratios.push(seconds(Some(point))? / default);
+                Ok(seconds(Some(point))? / default)
+            };
+            (0..turns).map(ratio).collect::<Result<Vec<f64>, String>>()
+        };
+        let mut rows = Vec::new();
+        for point in points(lanes) {
+            let mut ratios = measure(point, self.turns)?;
+            // Of many points one is the fastest by chance: whether it is shows when it is looked at again.
+            if median(ratios.clone())? < DOUBTFUL {
+                ratios.extend(measure(point, AGAIN)?);
             }
             rows.push((median(ratios)?, point));
         }

@@ -145,6 +145,9 @@ pub struct Worker<S, V> {
     /// The latest send that was answered.
     answered_order: u64,
     reordering: Reordering,
+    /// The sends before this one were in flight when nothing came for as long as the timer is; and when a result came again.
+    silent_order: u64,
+    resumed_at: Option<Nanos>,
     congestion: Congestion,
     pacing: Pacing,
     /// No chunk before this one waits for its result.
@@ -200,6 +203,8 @@ where
             sends: 0,
             answered_order: 0,
             reordering: Reordering::new(window),
+            silent_order: 0,
+            resumed_at: None,
             congestion: Congestion::new(config.window),
             pacing: Pacing::new(packet_len(config.lanes.count())),
             oldest: config.first_chunk,

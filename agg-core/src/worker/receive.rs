@@ -97,22 +97,18 @@ where
         // lost; what came as a replay was lost on its way down. Under a quorum resends are the clock.
         let came_last = header.member == self.config.member;
         let again = state.sends > 1;
-        let surely_lost = again && (state.lost || header.flags.has(Flags::RESEND));
-        let lost = surely_lost || again && came_last && !quorum;
-        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule), so that it does not tell what
-        // has been overtaken. How long it took since its first send counts all the same, unless that is known to have been
-        // lost: else all would be sent again for ever where the timer is too short for a wait that has become longer.
-        let waited = now.saturating_sub(state.sent_at);
+        let lost = again && (state.lost || header.flags.has(Flags::RESEND) || came_last && !quorum);
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
+        // round trip nor what has been overtaken.
+        let waited = now.saturating_sub(state.first_sent_at);
         let once = state.sends == 1;
         if once {
+            self.rtt.measured(waited);
             self.answered_order = self.answered_order.max(state.order);
         }
-        if state.sends > 0 && !surely_lost {
-            self.rtt.measured(now.saturating_sub(state.first_sent_at));
-        }
+        let had_time = now.saturating_sub(state.sent_at) >= self.rtt.smoothed();
         let answered = Answered {
-            // Of a chunk that was sent again the result is of its last send where that had the time.
-            order: (once || waited >= self.rtt.smoothed()).then_some(state.order),
+            order: (once || had_time).then_some(state.order),
             delay: (once && came_last).then_some(waited),
             lost,
             marked: header.flags.has(Flags::CONGESTED),

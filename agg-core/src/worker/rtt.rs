@@ -62,10 +62,7 @@ impl Rtt {
 
     /// The same, where somebody asks after the oldest chunk at least so long after its send: under a quorum resends are the
     /// clock that lets a slot go (R-QUORUM-1), and a round trip that was waited for the late would put it off as long.
-    pub(super) fn resend_within(&self, grace: Option<Nanos>) -> Nanos {
-        let Some(grace) = grace else {
-            return self.resend_after();
-        };
+    pub(super) fn resend_within(&self, grace: Nanos) -> Nanos {
         self.resend_after()
             .min((grace.max(MIN_RTO) << self.backoff.min(16)).min(MAX_RTO))
     }
@@ -119,11 +116,11 @@ mod tests {
         for _ in 0..100 {
             rtt.measured(20_000_000);
         }
-        assert!(rtt.resend_within(None) >= 20_000_000);
-        assert_eq!(rtt.resend_within(Some(0)), MIN_RTO);
-        assert_eq!(rtt.resend_within(Some(6_000_000)), 6_000_000);
+        assert!(rtt.resend_after() >= 20_000_000);
+        assert_eq!(rtt.resend_within(0), MIN_RTO);
+        assert_eq!(rtt.resend_within(6_000_000), 6_000_000);
         rtt.back_off();
-        assert_eq!(rtt.resend_within(Some(6_000_000)), 12_000_000);
+        assert_eq!(rtt.resend_within(6_000_000), 12_000_000);
     }
 
     #[test]

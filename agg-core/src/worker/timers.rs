@@ -35,6 +35,7 @@ where
             // Each is looked at once: were those that are passed over turned round and round, some could stay last for ever.
             let last = self.in_flight.last();
             let mut unanswered = 0;
+            self.fall_silent();
             for _ in 0..self.rtt.back_off() {
                 let Some(slot) = self.in_flight.first() else { break };
                 let state = &mut self.slots.as_mut()[usize::from(slot)];
@@ -60,18 +61,33 @@ where
         }
     }
 
+    /// The timer fires. What is in flight may be lost, all of it: see [`Self::resend_overtaken`].
+    fn fall_silent(&mut self) {
+        let oldest = self.in_flight.first();
+        let order = oldest.map(|slot| self.slots.as_ref()[usize::from(slot)].order);
+        if order.is_some_and(|order| order >= self.silent_order) {
+            self.silent_order = self.sends;
+            self.resumed_at = None;
+        }
+    }
+
     /// How many chunks that the aggregator has said to hold are sent again when the timer fires (R-RESEND-4).
     fn asks(&self) -> u16 {
         (self.config.window / 8).max(1)
     }
 
-    /// R-RESEND-2: results of later sends have come, at least a round trip after this one went out.
+    /// R-RESEND-2: results of later sends have come, at least a round trip after this one went out; or the timer has fired,
+    /// results come again, and in a round trip of them that of this one did not: most of a burst may have been lost, of
+    /// which the timer would find one after the other.
     pub(super) fn resend_overtaken(&mut self, now: Nanos) {
         // With fewer in flight no more can overtake.
         let overtakers = self.reordering.window().min(u64::from(self.congestion.window()));
+        let resumed_at = *self.resumed_at.get_or_insert(now);
+        let resumed = now.saturating_sub(resumed_at) >= self.rtt.overdue();
         while let Some(slot) = self.in_flight.first() {
             let state = &self.slots.as_ref()[usize::from(slot)];
-            let overtaken = state.order + overtakers < self.answered_order;
+            let silent = resumed && state.order < self.silent_order;
+            let overtaken = silent || state.order + overtakers < self.answered_order;
             if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
                 break;
             }
@@ -136,13 +152,18 @@ where
     fn resend_at(&self) -> Option<Nanos> {
         let slot = self.in_flight.first()?;
         let sent_at = self.slots.as_ref()[usize::from(slot)].sent_at;
-        let timer = sent_at + self.rtt.resend_within(self.config.policy.grace());
-        if !self.is_last_flight() {
-            return Some(timer);
+        if let Some(grace) = self.config.policy.grace() {
+            return Some(sent_at + self.rtt.resend_within(grace));
         }
-        // From the last result on: while results come, others may.
-        let silent_from = sent_at.max(self.progress_at);
-        Some(timer.min(silent_from.saturating_add(self.rtt.probe_after())))
+        // Each result starts it anew (RFC 6298, section 5.3): while results come, others will, or R-RESEND-2 finds out. Else
+        // a wait that has become longer than the timer would have all sent again, and never be measured.
+        let timer = self.rtt.resend_after();
+        let timer = if self.is_last_flight() {
+            timer.min(self.rtt.probe_after())
+        } else {
+            timer
+        };
+        Some(sent_at.max(self.progress_at) + timer)
     }
 
     /// Whether no result has come for as long as the timer is.

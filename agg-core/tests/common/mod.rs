@@ -142,6 +142,9 @@ pub struct Store {
     pub got: u64,
 }
 
+/// A packet under way: from which worker, or for none, to whom, and whether it was marked.
+type Sent = (usize, To, Ecn, Vec<u8>);
+
 pub struct Cluster {
     pub store: Store,
     /// What this worker sends takes so much longer, in ns.
@@ -155,7 +158,7 @@ pub struct Cluster {
     weather: Weather,
     random: Random,
     /// Packets under way, by the time of their arrival.
-    wire: BTreeMap<(u64, u64), (usize, To, Ecn, Vec<u8>)>,
+    wire: BTreeMap<(u64, u64), Sent>,
     order: u64,
     pub packets: u64,
 }

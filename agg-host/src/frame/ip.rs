@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use super::{Ethernet, Sum, TYPE_IPV4, TYPE_IPV6, checksum, split};
+use agg_core::wire::Ecn;
+
+use super::{Ethernet, Sum, TYPE_IPV4, TYPE_IPV6, checksum, split, udp};
 
 /// Bytes of an IPv4 header without options.
 pub const IPV4: usize = 20;
@@ -71,11 +73,13 @@ impl Pair {
     /// There is too little room.
     #[inline]
     pub fn write<'f>(&self, protocol: u8, hops: u8, len: usize, into: &'f mut [u8]) -> &'f mut [u8] {
+        // Whoever receives our datagrams heeds marks (R-ECN-1).
+        let class = if protocol == udp::PROTOCOL { Ecn::ECT_0 } else { 0 };
         match self {
             Self::V4 { from, to } => {
                 let (header, rest) = split::<IPV4>(into);
                 // Version 4, five words, no special service; may not be fragmented.
-                header[..2].copy_from_slice(&[0x45, 0]);
+                header[..2].copy_from_slice(&[0x45, class]);
                 header[2..4].copy_from_slice(&((IPV4 + len) as u16).to_be_bytes());
                 header[4..12].copy_from_slice(&[0, 0, 0x40, 0, hops, protocol, 0, 0]);
                 header[12..16].copy_from_slice(&from.octets());
@@ -87,7 +91,7 @@ impl Pair {
             Self::V6 { from, to } => {
                 let (header, rest) = split::<IPV6>(into);
                 // Version 6, no special service, no flow.
-                header[..4].copy_from_slice(&[0x60, 0, 0, 0]);
+                header[..4].copy_from_slice(&[0x60 | class >> 4, class << 4, 0, 0]);
                 header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
                 header[6..8].copy_from_slice(&[protocol, hops]);
                 header[8..24].copy_from_slice(&from.octets());
@@ -107,6 +111,8 @@ pub struct Ip {
     pub protocol: u8,
     /// How many more hops it could have taken.
     pub hops: u8,
+    /// Whether the network has marked it.
+    pub ecn: Ecn,
     /// Where in the frame its payload is.
     pub payload: Range<usize>,
 }
@@ -156,6 +162,7 @@ impl Ip {
             },
             protocol: header[9],
             hops: header[8],
+            ecn: Ecn::from_traffic_class(header[1]),
             payload: start + header_len..start + len,
         })
     }
@@ -177,6 +184,7 @@ impl Ip {
             },
             protocol: header[6],
             hops: header[7],
+            ecn: Ecn::from_traffic_class(header[0] << 4 | header[1] >> 4),
             payload: start..start + len,
         })
     }

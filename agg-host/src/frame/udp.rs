@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use agg_core::wire::Ecn;
+
 use super::{Ip, Pair, Sum, split};
 
 /// Bytes of a UDP header.
@@ -16,6 +18,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// Who is to get it.
     pub to: SocketAddr,
+    /// Whether the network has marked it.
+    pub ecn: Ecn,
     /// Where in the frame its payload is.
     pub payload: Range<usize>,
 }
@@ -38,6 +42,7 @@ impl Datagram {
         Some(Self {
             from,
             to,
+            ecn: ip.ecn,
             payload: ip.payload.start + UDP..ip.payload.start + len,
         })
     }

@@ -106,6 +106,8 @@ impl Way {
 mod tests {
     use std::net::IpAddr;
 
+    use agg_core::wire::Ecn;
+
     use super::super::{Datagram, checksum};
     use super::*;
 
@@ -167,6 +169,27 @@ mod tests {
             }
         }
         assert_eq!(Way::between(&end(1, true), &end(2, false)), None);
+    }
+
+    #[test]
+    fn ecn_1_datagrams_can_be_marked_and_marks_are_seen() {
+        for framing in FRAMINGS {
+            let mut frame = framed(framing, b"packet");
+            let at = framing.ethernet();
+            assert_eq!(read(&frame).unwrap().1.ecn, Ecn::Clear);
+            if framing.is_ipv6 {
+                assert_eq!(frame[at..at + 2], [0x60, Ecn::ECT_0 << 4]);
+                frame[at + 1] |= 0x30;
+            } else {
+                assert_eq!(frame[at + 1], Ecn::ECT_0);
+                frame[at + 1] |= 3;
+                // The sum grows by what the word has, its complement shrinks.
+                frame[at + 11] -= 1;
+            }
+            let (_, ip) = read(&frame).unwrap();
+            let datagram = Datagram::read(&frame, &ip).unwrap();
+            assert_eq!(datagram.ecn, Ecn::Congested);
+        }
     }
 
     /// Over the pseudo-header and the datagram with its checksum the sum is 0.

@@ -74,7 +74,7 @@ pub fn forge(contribution: &Contribution, sender: &Sender<'_>) -> (Vec<u8>, Sour
         set: member.set.clone(),
         workers: member.workers,
         next: Some(i16::from(contribution.next)),
-        congested: contribution.values.is_multiple_of(5),
+        congested: contribution.values % 5 == 4,
         ..sender.packet()
     };
     finish(
@@ -101,7 +101,7 @@ pub fn forge_down(down: &Down, sender: &Sender<'_>) -> (Vec<u8>, Source) {
     let packet = match down.says {
         Says::Result => ModelPacket {
             result: true,
-            congested: down.values.is_multiple_of(5),
+            congested: down.values % 5 == 4,
             ..plain
         },
         Says::Want => ModelPacket {

@@ -38,7 +38,7 @@ pub(crate) fn aggregate(context: &XdpContext) -> u32 {
     let Some((framing, len)) = frame::ours(context) else {
         return XDP_PASS;
     };
-    let source = framing.source();
+    let (source, ecn) = (framing.source(), framing.ecn());
     let Some(front) = frame::front(context) else {
         return drop(Counter::DroppedLength);
     };
@@ -46,7 +46,7 @@ pub(crate) fn aggregate(context: &XdpContext) -> u32 {
         return drop(Counter::DroppedLength);
     }
     let header = match Header::parse(&front.header) {
-        Ok(header) => header,
+        Ok(header) => header.arrived(ecn),
         Err(invalid) => return drop(invalid.counter()),
     };
     let Some(entry) = maps::job(header.key) else {

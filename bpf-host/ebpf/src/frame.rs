@@ -1,7 +1,7 @@
 //! A packet as it arrives: Ethernet, IPv4, UDP, then ours.
 
 use agg_core::Endpoint;
-use agg_core::wire::HEADER_LEN;
+use agg_core::wire::{Ecn, HEADER_LEN};
 use aya_ebpf::programs::XdpContext;
 use bpf_layout::{FRAMING, Route};
 
@@ -164,12 +164,19 @@ impl Framing {
         self.udp_sum = fold(sum).to_ne_bytes();
         self.total = (len as u16 + 28).to_be_bytes();
         self.version = PLAIN;
-        self.service = 0;
+        // Who gets it heeds marks; one of the frame that was here has been taken in (R-ECN-1).
+        self.service = Ecn::ECT_0;
         self.id = [0; 2];
         // Not to be fragmented: no identification is needed then (RFC 6864).
         self.fragment = [0x40, 0];
         self.hops = 64;
         self.protocol = UDP;
+    }
+
+    /// Whether the network has marked it.
+    #[inline(always)]
+    pub(crate) fn ecn(&self) -> Ecn {
+        Ecn::from_traffic_class(self.service)
     }
 
     /// The checksums of IP and UDP, when all else is there. In the machine's byte order, which does not matter to them

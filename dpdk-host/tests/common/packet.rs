@@ -38,6 +38,7 @@ pub fn contribution(number: u8, slot: u16, values: Vec<u8>) -> ModelPacket {
         resend: false,
         nonfinite: false,
         header_only: false,
+        congested: false,
         member: number,
         slot,
         key: KEY,

@@ -30,7 +30,7 @@ impl std::str::FromStr for Loss {
 
 impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} %", f64::from(self.0) * 100.0 / f64::from(OF))
+        f.pad(&format!("{} %", f64::from(self.0) * 100.0 / f64::from(OF)))
     }
 }
 

@@ -35,10 +35,12 @@ pub(super) struct Parent {
 struct DataPorts {
     first: SocketAddr,
     shards: u16,
+    /// Bytes of the largest packet that gets there and back, if that is known.
+    carried: Option<u32>,
 }
 
 pub(super) async fn register(shared: Arc<Shared>, parent: Parent, world: String, version: u64) {
-    let answer = match data_ports(&parent).await {
+    let answer = match data_ports(&shared, &parent).await {
         Ok(ports) => match registration(&shared, &parent, &world, version, &ports).await {
             Some(answer) => answer,
             None => return,
@@ -63,11 +65,13 @@ async fn registration(
     let request = shared
         .registry()
         .upstream_request(world, version, ports.first, now);
-    let Some(request) = request else {
+    let Some(mut request) = request else {
         // It may have refused the world.
         shared.changed();
         return None;
     };
+    let carried = ports.carried.unwrap_or(request.max_datagram);
+    request.max_datagram = request.max_datagram.min(carried);
     let mut stub = parent.stub.clone();
     let call = stub.register(proto::RegisterRequest::from(&request));
     let answer: Answer<Registered> = answered(call, request.wait + parent.patience).await;
@@ -82,7 +86,7 @@ async fn registration(
     })
 }
 
-async fn data_ports(parent: &Parent) -> Result<DataPorts, Answer<Accepted>> {
+async fn data_ports(shared: &Shared, parent: &Parent) -> Result<DataPorts, Answer<Accepted>> {
     let mut stub = parent.stub.clone();
     let call = stub.describe(proto::DescribeRequest {});
     let host = match answered::<_, Description>(call, parent.patience).await {
@@ -105,9 +109,14 @@ async fn data_ports(parent: &Parent) -> Result<DataPorts, Answer<Accepted>> {
                 .ip()
         }
     };
+    let first = SocketAddr::new(ip, host.base_port);
+    let (plane, shards) = (shared.registry().plane(), host.shards);
+    // A thread of its own: it waits for packets.
+    let carried = tokio::task::spawn_blocking(move || plane.probe(&host, first)).await;
     Ok(DataPorts {
-        first: SocketAddr::new(ip, host.base_port),
-        shards: host.shards,
+        first,
+        shards,
+        carried: carried.ok().flatten(),
     })
 }
 
