@@ -5,6 +5,7 @@
 //! `i32`, rounded to nearest with ties to even, and summed exactly. Only workers run this module; an aggregator
 //! sees integers and takes maxima of exponents.
 
+use crate::float::{Reader, Writer};
 use crate::{Float, Width};
 
 /// A power of two above every magnitude of a block: `|x| < 2^e`.
@@ -19,12 +20,7 @@ impl Exponent {
     #[inline(always)]
     pub fn of<F: Float>(block: &[F]) -> Self {
         let mut largest = 0_i32;
-        F::read(block, |_, piece| {
-            for value in piece {
-                let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
-                largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
-            }
-        });
+        F::read(block, LargestFinite(&mut largest));
         if largest == 0 {
             return Self::NONE;
         }
@@ -140,21 +136,61 @@ pub fn quantize<F: Float>(block: &[F], scale: Option<&Scale>, lanes: &mut [[u8; 
     lanes[filled..].fill([0; 4]);
     let mut largest = 0_i32;
     for (plane, values) in block.chunks(lanes.len().max(1)).enumerate() {
-        F::read(values, |at, piece| {
-            let lanes = &mut lanes[at..];
-            largest = largest.max(if plane == 0 {
-                write_lowest(piece, scale, lanes)
-            } else {
-                add_above(piece, scale, scale.width.bits() * plane as u32, lanes)
-            });
-        });
+        let (lanes, largest) = (&mut *lanes, &mut largest);
+        F::read(
+            values,
+            Plane {
+                plane,
+                scale,
+                lanes,
+                largest,
+            },
+        );
     }
     largest >= INFINITY_BITS
 }
 
+/// One plane of a block, which it writes.
+struct Plane<'a> {
+    plane: usize,
+    scale: Scale,
+    lanes: &'a mut [[u8; 4]],
+    /// The bits of the largest magnitude.
+    largest: &'a mut i32,
+}
+
+impl Reader for Plane<'_> {
+    #[inline(always)]
+    fn piece(&mut self, at: usize, values: &[f32]) {
+        let lanes = &mut self.lanes[at..];
+        let largest = if self.plane == 0 {
+            write_lowest(values, self.scale, lanes)
+        } else {
+            let shift = self.scale.width.bits() * self.plane as u32;
+            add_above(values, self.scale, shift, lanes)
+        };
+        *self.largest = largest.max(*self.largest);
+    }
+}
+
+/// Finds the bits of the largest magnitude that is finite.
+struct LargestFinite<'a>(&'a mut i32);
+
+impl Reader for LargestFinite<'_> {
+    #[inline(always)]
+    fn piece(&mut self, _: usize, values: &[f32]) {
+        let mut largest = *self.0;
+        for value in values {
+            let magnitude = value.to_bits() as i32 & MAGNITUDE_BITS;
+            largest = largest.max(if magnitude < INFINITY_BITS { magnitude } else { 0 });
+        }
+        *self.0 = largest;
+    }
+}
+
 fn has_nonfinite<F: Float>(block: &[F]) -> bool {
     let mut largest = 0_i32;
-    F::read(block, |_, piece| {
+    F::read(block, |_, piece: &[f32]| {
         let magnitudes = piece.iter().map(|value| value.to_bits() as i32 & MAGNITUDE_BITS);
         largest = magnitudes.fold(largest, i32::max);
     });
@@ -200,7 +236,7 @@ pub enum Meaning {
 #[inline(always)]
 pub fn dequantize<F: Float>(sums: &[i32], scale: Option<&Scale>, meaning: Meaning, block: &mut [F]) {
     let Some(scale) = scale.copied() else {
-        F::write(block, |_, piece| piece.fill(0.0));
+        F::write(block, |_, piece: &mut [f32]| piece.fill(0.0));
         return;
     };
     match meaning {
@@ -228,20 +264,46 @@ fn unpack<F: Float>(sums: &[i32], width: Width, block: &mut [F], value_of: impl 
     let (bits, mut halves) = (width.bits(), 0_i32);
     for (plane, values) in block.chunks_mut(sums.len().max(1)).enumerate() {
         let shift = bits * plane as u32;
-        F::write(values, |at, piece| {
-            let sums = piece.iter_mut().zip(&sums[at..]);
-            if bits == 32 {
-                for (value, sum) in sums {
-                    *value = value_of(*sum);
-                }
-            } else {
-                for (value, lane) in sums {
-                    let above = lane.wrapping_add(halves) >> shift;
-                    *value = value_of(above << (32 - bits) >> (32 - bits));
-                }
-            }
-        });
+        F::write(
+            values,
+            Unpacked {
+                sums,
+                bits,
+                shift,
+                halves,
+                value_of: &value_of,
+            },
+        );
         halves = halves.wrapping_add(1_i32.wrapping_shl(bits - 1 + shift));
+    }
+}
+
+/// One plane of a result, as values.
+struct Unpacked<'a, V> {
+    sums: &'a [i32],
+    bits: u32,
+    shift: u32,
+    halves: i32,
+    value_of: &'a V,
+}
+
+impl<V: Fn(i32) -> f32> Writer for Unpacked<'_, V> {
+    #[inline(always)]
+    fn piece(&mut self, at: usize, values: &mut [f32]) {
+        let Self {
+            bits, shift, halves, ..
+        } = *self;
+        let sums = values.iter_mut().zip(&self.sums[at..]);
+        if bits == 32 {
+            for (value, sum) in sums {
+                *value = (self.value_of)(*sum);
+            }
+        } else {
+            for (value, lane) in sums {
+                let above = lane.wrapping_add(halves) >> shift;
+                *value = (self.value_of)(above << (32 - bits) >> (32 - bits));
+            }
+        }
     }
 }
 

@@ -13,7 +13,35 @@ mod sealed {
     impl Sealed for f32 {}
     impl Sealed for half::f16 {}
     impl Sealed for half::bf16 {}
+
+    /// Takes pieces of values, each with the index of its first value. A closure does. What is to be compiled for the
+    /// instruction set of its caller is a type of its own: a closure cannot be told to be inlined, and where it is not, it is
+    /// compiled for the oldest processor that there is.
+    pub trait Reader {
+        fn piece(&mut self, at: usize, values: &[f32]);
+    }
+
+    impl<F: FnMut(usize, &[f32])> Reader for F {
+        #[inline(always)]
+        fn piece(&mut self, at: usize, values: &[f32]) {
+            self(at, values);
+        }
+    }
+
+    /// Writes pieces of values, as a whole: see [`Reader`].
+    pub trait Writer {
+        fn piece(&mut self, at: usize, values: &mut [f32]);
+    }
+
+    impl<F: FnMut(usize, &mut [f32])> Writer for F {
+        #[inline(always)]
+        fn piece(&mut self, at: usize, values: &mut [f32]) {
+            self(at, values);
+        }
+    }
 }
+
+pub(crate) use sealed::{Reader, Writer};
 
 /// `f32`, or a float that it holds exactly.
 pub trait Float: sealed::Sealed + Copy {
@@ -21,23 +49,23 @@ pub trait Float: sealed::Sealed + Copy {
     const TYPE: ElementType;
 
     /// Hands out values as `f32`, piece after piece, each with the index of its first value.
-    fn read(values: &[Self], piece: impl FnMut(usize, &[f32]));
+    fn read(values: &[Self], reader: impl sealed::Reader);
 
     /// Takes values as `f32`, piece after piece, and rounds each to the nearest. A piece must be written as a whole.
-    fn write(values: &mut [Self], piece: impl FnMut(usize, &mut [f32]));
+    fn write(values: &mut [Self], writer: impl sealed::Writer);
 }
 
 impl Float for f32 {
     const TYPE: ElementType = ElementType::F32;
 
     #[inline(always)]
-    fn read(values: &[Self], mut piece: impl FnMut(usize, &[f32])) {
-        piece(0, values);
+    fn read(values: &[Self], mut reader: impl sealed::Reader) {
+        reader.piece(0, values);
     }
 
     #[inline(always)]
-    fn write(values: &mut [Self], mut piece: impl FnMut(usize, &mut [f32])) {
-        piece(0, values);
+    fn write(values: &mut [Self], mut writer: impl sealed::Writer) {
+        writer.piece(0, values);
     }
 }
 
@@ -47,21 +75,21 @@ macro_rules! through_f32 {
             const TYPE: ElementType = $element;
 
             #[inline(always)]
-            fn read(values: &[Self], mut piece: impl FnMut(usize, &[f32])) {
+            fn read(values: &[Self], mut reader: impl sealed::Reader) {
                 let mut wide = [0.0; PIECE];
                 for (index, values) in values.chunks(PIECE).enumerate() {
                     let wide = &mut wide[..values.len()];
                     values.convert_to_f32_slice(wide);
-                    piece(index * PIECE, wide);
+                    reader.piece(index * PIECE, wide);
                 }
             }
 
             #[inline(always)]
-            fn write(values: &mut [Self], mut piece: impl FnMut(usize, &mut [f32])) {
+            fn write(values: &mut [Self], mut writer: impl sealed::Writer) {
                 let mut wide = [0.0; PIECE];
                 for (index, values) in values.chunks_mut(PIECE).enumerate() {
                     let wide = &mut wide[..values.len()];
-                    piece(index * PIECE, wide);
+                    writer.piece(index * PIECE, wide);
                     values.convert_from_f32_slice(wide);
                 }
             }
@@ -80,11 +108,11 @@ mod tests {
 
     fn doubled<F: Float>(values: &mut [F]) {
         let mut wide = Vec::new();
-        F::read(values, |at, piece| {
+        F::read(values, |at, piece: &[f32]| {
             assert_eq!(at, wide.len());
             wide.extend_from_slice(piece);
         });
-        F::write(values, |at, piece| {
+        F::write(values, |at, piece: &mut [f32]| {
             for (value, wide) in piece.iter_mut().zip(&wide[at..]) {
                 *value = wide * 2.0;
             }

@@ -114,13 +114,12 @@ where
                 HEADER_LEN + 4 * lanes
             }
         };
-        let next = plan.announced(index).map_or(Exponent::NONE, |block| {
-            if is_ahead {
-                state.announces
-            } else {
-                tensor.exponent(block, plan.operation.kind.elements_of(lanes))
-            }
-        });
+        // No closure: it would not be compiled for the processor's best instructions.
+        let next = match plan.announced(index) {
+            Some(_) if is_ahead => state.announces,
+            Some(block) => tensor.exponent(block, plan.operation.kind.elements_of(lanes)),
+            None => Exponent::NONE,
+        };
         let header = Header {
             kind: Kind::Data,
             flags,

@@ -89,6 +89,7 @@ impl<'t> Tensor<'t> {
     }
 
     /// The exponent that block `index` of so many elements needs (R-NUM-3); none past the end, and for integers.
+    #[inline(always)]
     pub fn exponent(&self, index: u64, elements: usize) -> Exponent {
         match self {
             Self::F32(values) | Self::F32Feedback { values, .. } => exponent(values, index, elements),
@@ -183,11 +184,11 @@ impl Sums<'_> {
     fn write<F: Float>(&self, values: Option<&mut [F]>) {
         let values = values.unwrap_or_default();
         if self.nonfinite {
-            F::write(values, |_, piece| piece.fill(f32::NAN));
+            F::write(values, |_, piece: &mut [f32]| piece.fill(f32::NAN));
             return;
         }
         if ordered(self.kind).is_some() {
-            F::write(values, |at, piece| {
+            F::write(values, |at, piece: &mut [f32]| {
                 for (value, lane) in piece.iter_mut().zip(&self.lanes[at..]) {
                     *value = from_ordered(*lane);
                 }
@@ -204,8 +205,12 @@ impl Sums<'_> {
     }
 }
 
+#[inline(always)]
 fn exponent<F: Float>(values: &[F], index: u64, elements: usize) -> Exponent {
-    block(values, index, elements).map_or(Exponent::NONE, Exponent::of)
+    match block(values, index, elements) {
+        Some(block) => Exponent::of(block),
+        None => Exponent::NONE,
+    }
 }
 
 #[inline(always)]
@@ -221,7 +226,7 @@ fn read_floats<F: Float>(
     };
     let filled = values.len().min(lanes.len());
     lanes[filled..].fill([0; 4]);
-    F::read(values, |at, piece| {
+    F::read(values, |at, piece: &[f32]| {
         for (lane, value) in lanes[at..].iter_mut().zip(piece) {
             *lane = to_ordered(*value, op).to_le_bytes();
         }
