@@ -15,6 +15,8 @@ pub fn write(source: SocketAddrV4, target: SocketAddrV4, number: u16, payload: &
     let mut ip = [0; 20];
     // Version 4, five words.
     ip[0] = 0x45;
+    // ECN-capable (R-ECN-1).
+    ip[1] = 0b10;
     ip[2..4].copy_from_slice(&(20 + udp_len).to_be_bytes());
     ip[4..6].copy_from_slice(&number.to_be_bytes());
     // Don't fragment; 64 hops.
