@@ -170,9 +170,13 @@ impl Communicator {
 
     /// [`Communicator::all_reduce_with`] in the background.
     pub fn submit_with<B: Buffer>(&mut self, mut buffer: B, options: ReduceOptions) -> Pending<B> {
-        let values = buffer.elements();
-        let operation = self.shared.operation(B::Element::TYPE, values.len(), options);
-        let announcement = operation.ok().and_then(|of| self.shared.announcement(values, of));
+        let look = || {
+            let values = buffer.elements();
+            let operation = self.shared.operation(B::Element::TYPE, values.len(), options);
+            self.shared.announcement(values, operation.ok()?)
+        };
+        // If the caller's code panics, it does so again in its turn, and every rank learns of it.
+        let announcement = catch_unwind(AssertUnwindSafe(look)).unwrap_or(None);
         let reduce = move |shared: &Shared, turn: Ticket<'_>| {
             shared.reduce(turn, buffer.elements(), options)?;
             Ok(buffer)
