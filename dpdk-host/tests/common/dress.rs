@@ -80,7 +80,7 @@ impl Dress {
             return self.tagged(arp);
         }
         let advertises = [
-            &[136, 0, 0, 0, 0x60, 0, 0, 0],
+            &[136, 0, 0, 0, 0x60, 0x20, 0, 0],
             &v6(from.octets()).octets()[..],
             &[2, 1],
             &arp[6..12],
@@ -179,7 +179,7 @@ fn packet(
     // Never "there is none".
     let sum = if sum == [0, 0] { [0xff, 0xff] } else { sum };
     payload[sum_at..sum_at + 2].copy_from_slice(&sum);
-    let ip = [0x60, 0, 0, 0, a, b, protocol, hops];
+    let ip = [0x60, 0x20, 0, 0, a, b, protocol, hops];
     [ethernet, &[0x86, 0xdd], &ip, &addresses, &payload].concat()
 }
 
