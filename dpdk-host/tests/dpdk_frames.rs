@@ -66,7 +66,7 @@ fn result(slot: u16, lanes: u16) -> Vec<u8> {
     let packet = ModelPacket {
         up: false,
         result: true,
-        member: 255,
+        member: MEMBERS - 1, // whose contribution comes last
         set: (0..MEMBERS).collect(),
         workers: MEMBERS.into(),
         rest: (0..i32::from(lanes))

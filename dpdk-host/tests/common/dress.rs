@@ -129,6 +129,7 @@ impl Dress {
     pub fn ping(self, from: Ipv4Addr, to: Ipv4Addr, is_answer: bool) -> Vec<u8> {
         let at = |ip| SocketAddrV4::new(ip, 0);
         let mut frame = super::answering::sent(at(from), at(to), b"ping");
+        frame[15] = 0;
         let kinds = if self.ipv6 { [128, 129] } else { [8, 0] };
         let mut message = [kinds[usize::from(is_answer)], 0, 0, 0, 0, 7, 0, 1].to_vec();
         message.extend(b"ping");
@@ -179,7 +180,9 @@ fn packet(
     // Never "there is none".
     let sum = if sum == [0, 0] { [0xff, 0xff] } else { sum };
     payload[sum_at..sum_at + 2].copy_from_slice(&sum);
-    let ip = [0x60, 0, 0, 0, a, b, protocol, hops];
+    // Datagrams are ECN-capable (R-ECN-1).
+    let class = if protocol == 17 { 0x20 } else { 0 };
+    let ip = [0x60, class, 0, 0, a, b, protocol, hops];
     [ethernet, &[0x86, 0xdd], &ip, &addresses, &payload].concat()
 }
 
