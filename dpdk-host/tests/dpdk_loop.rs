@@ -170,10 +170,12 @@ fn neighbours_are_asked_for_and_results_go_to_all(eal: &Eal) {
     assert_eq!(scene.turn(), 0);
     assert!(scene.received().is_empty(), "not again at once");
 
-    let result = |slot| {
+    // Of the contribution that came last, or, again, of none.
+    let result = |slot, last: Option<u8>| {
         let mut packet = ModelPacket::parse(&contribution(0, slot, false)[42..]).unwrap();
         packet.rest = (0..LANES).flat_map(|_| 6_i32.to_le_bytes()).collect();
-        (packet.up, packet.result, packet.member) = (false, true, 255);
+        (packet.up, packet.result, packet.resend) = (false, true, last.is_none());
+        packet.member = last.unwrap_or(255);
         (packet.set, packet.workers) = ((0..MEMBERS).collect(), 3);
         packet.emit()
     };
@@ -181,13 +183,13 @@ fn neighbours_are_asked_for_and_results_go_to_all(eal: &Eal) {
     assert!(scene.ask(&contribution(1, 4, false)).is_empty());
     let came = scene.ask(&contribution(2, 4, false));
     let expected: Vec<Vec<u8>> = (0..2)
-        .map(|number| sent(HERE, member(number), &result(4)))
+        .map(|number| sent(HERE, member(number), &result(4, Some(2))))
         .collect();
     assert_eq!(came, expected, "to those whose Ethernet address is known");
     assert_eq!(scene.frames(FrameCounter::NoNeighbour), 1);
     // Who asks again is answered where his frame came from.
     let came = scene.ask(&contribution(2, 4, true));
-    assert_eq!(came, [sent(HERE, member(2), &result(4))]);
+    assert_eq!(came, [sent(HERE, member(2), &result(4, None))]);
     scene.learn(2..3);
     for number in 0..MEMBERS {
         let came = scene.ask(&contribution(number, 5, false));

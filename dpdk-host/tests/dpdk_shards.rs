@@ -62,12 +62,13 @@ fn contribution(shard: u16, number: u8, slot: u16, resend: bool) -> Vec<u8> {
     frame::write(member(number, shard), here(shard), 1, &packet.emit())
 }
 
-/// The result for a member.
-fn result(shard: u16, number: u8, slot: u16) -> Vec<u8> {
+/// The result for a member: that of the contribution that came last, or, again, that of none.
+fn result(shard: u16, number: u8, slot: u16, last: Option<u8>) -> Vec<u8> {
     let packet = ModelPacket {
         up: false,
         result: true,
-        member: 255,
+        resend: last.is_none(),
+        member: last.unwrap_or(255),
         set: (0..MEMBERS).collect(),
         workers: MEMBERS.into(),
         rest: values(i32::from(MEMBERS) * (i32::from(shard) + 1)),
@@ -270,7 +271,13 @@ fn a_slot_is_summed_wherever_its_packets_come_from(eal: &Eal) {
         frames.sort();
         frames
     };
-    let results = |shard, number| [1, 2].map(|slot| result(shard, number, slot)).to_vec();
+    // Member 0's of the first shard comes last where it went to the second one's queue.
+    let last = |shard, slot| Some(u8::from((shard, slot) != (0, 2)));
+    let results = |shard, number| {
+        [1, 2]
+            .map(|slot| result(shard, number, slot, last(shard, slot)))
+            .to_vec()
+    };
     assert_eq!(
         sort(first),
         sort(results(0, 0)),
@@ -297,7 +304,7 @@ fn a_slot_is_summed_wherever_its_packets_come_from(eal: &Eal) {
     scene.turn();
     assert_eq!(
         scene.all_received(),
-        [Vec::new(), Vec::new(), vec![result(1, 1, 1)]]
+        [Vec::new(), Vec::new(), vec![result(1, 1, 1, None)]]
     );
 }
 
