@@ -336,6 +336,9 @@ fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict
     dictionary.set_item("congestion_window", stats.congestion_window)?;
     dictionary.set_item("results", stats.results)?;
     dictionary.set_item("late", stats.late)?;
+    dictionary.set_item("predicted", stats.predicted)?;
+    dictionary.set_item("mispredicted", stats.mispredicted)?;
+    dictionary.set_item("announced", stats.announced)?;
     dictionary.set_item("moves", stats.moves)?;
     dictionary.set_item("round_trip_seconds", seconds(stats.round_trip))?;
     dictionary.set_item("lanes", stats.lanes)?;

@@ -24,6 +24,9 @@ class _Stats(TypedDict):
     congestion_window: int
     results: int
     late: int
+    predicted: int
+    mispredicted: int
+    announced: int
     moves: int
     round_trip_seconds: float
     lanes: int
