@@ -4,6 +4,7 @@
 //! packets that its owner sends follows.
 
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -32,7 +33,7 @@ const TMPFS: u64 = 0x0102_1994;
 const LASTING: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A mapping of a region, of either side.
-struct Mapping {
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
@@ -67,8 +68,21 @@ impl Mapping {
         unsafe { AtomicU32::from_ptr(self.at(offset).cast()) }
     }
 
-    fn ring(&self) -> usize {
+    /// Bytes of the ring.
+    pub(crate) fn ring(&self) -> usize {
         self.len - RING
+    }
+
+    pub(crate) fn sent(&self) -> &AtomicU64 {
+        self.word64(SENT)
+    }
+
+    pub(crate) fn taken(&self) -> &AtomicU64 {
+        self.word64(TAKEN)
+    }
+
+    pub(crate) fn sleep(&self) -> &AtomicU32 {
+        self.word32(SLEEP)
     }
 }
 
@@ -82,6 +96,14 @@ impl Drop for Mapping {
 /// The memory that this process writes.
 pub(crate) struct Own(Mapping);
 
+impl Deref for Own {
+    type Target = Mapping;
+
+    fn deref(&self) -> &Mapping {
+        &self.0
+    }
+}
+
 impl Own {
     /// Makes memory with a ring of so many bytes, a power of two, and returns the file to hand over.
     pub(crate) fn new(ring: usize) -> io::Result<(Self, OwnedFd)> {
@@ -92,22 +114,6 @@ impl Own {
         // From here on no other mapping of it can be written to.
         fcntl_add_seals(&file, LASTING | SealFlags::FUTURE_WRITE)?;
         Ok((Self(mapping), file))
-    }
-
-    pub(crate) fn ring(&self) -> usize {
-        self.0.ring()
-    }
-
-    pub(crate) fn sent(&self) -> &AtomicU64 {
-        self.0.word64(SENT)
-    }
-
-    pub(crate) fn taken(&self) -> &AtomicU64 {
-        self.0.word64(TAKEN)
-    }
-
-    pub(crate) fn sleep(&self) -> &AtomicU32 {
-        self.0.word32(SLEEP)
     }
 
     /// A part of the ring to write to; `None` where it is none.
@@ -131,6 +137,14 @@ impl Own {
 /// The memory that the other process writes. It may write anything at any time.
 pub(crate) struct Other(Mapping);
 
+impl Deref for Other {
+    type Target = Mapping;
+
+    fn deref(&self) -> &Mapping {
+        &self.0
+    }
+}
+
 impl Other {
     /// Maps a file that the other process has handed over, if it is what it should be.
     pub(crate) fn new(file: BorrowedFd<'_>) -> io::Result<Self> {
@@ -152,22 +166,6 @@ impl Other {
             return Err(unfit("has the wrong size"));
         }
         Ok(Self(Mapping::new(file, len, ProtFlags::READ)?))
-    }
-
-    pub(crate) fn ring(&self) -> usize {
-        self.0.ring()
-    }
-
-    pub(crate) fn sent(&self) -> &AtomicU64 {
-        self.0.word64(SENT)
-    }
-
-    pub(crate) fn taken(&self) -> &AtomicU64 {
-        self.0.word64(TAKEN)
-    }
-
-    pub(crate) fn sleep(&self) -> &AtomicU32 {
-        self.0.word32(SLEEP)
     }
 
     /// The word of the ring at an offset that is a multiple of 8; `None` outside.
