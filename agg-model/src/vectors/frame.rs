@@ -100,7 +100,8 @@ mod tests {
         let source = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 11), 5000);
         let target = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 4601);
         let frame = write(source, target, 1, b"TRx");
-        let ip = "4500001f000140004006".replace("4006", "4011");
+        // Version and length, ECT(0), length, identification, do not fragment, 64 hops, UDP.
+        let ip = "4502001f000140004011";
         let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(
             hex.starts_with(&format!("02000a4d000102000a4d000b0800{ip}")),
