@@ -43,7 +43,7 @@
 //! - `sendmmsg`: one system call sends one train (up to 64 packets to one destination).
 //! - Explicit source addresses, which Tributary does not use.
 
-// `steering` alone has a line of it: no crate offers its socket option.
+// `steering` and `timestamps` have a line of it each: no crate offers their socket options.
 #![deny(unsafe_code)]
 
 mod error;
@@ -55,6 +55,7 @@ mod recv;
 mod send;
 mod socket;
 mod steering;
+mod timestamps;
 mod train;
 mod transmit;
 mod wait;

@@ -11,7 +11,7 @@ use quinn_udp::{UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{Held, Port, PortError, RecvBatch, SendBatch};
+use crate::{Held, Port, PortError, RecvBatch, SendBatch, timestamps};
 
 /// How much the kernel should buffer for a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,7 @@ impl UdpPort {
         }
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(failed("set up a UDP socket"))?;
+        timestamps::switch_off(socket.as_fd()).map_err(failed("do without time stamps"))?;
         let receive_buffer = grant_receive_buffer(&socket, config.receive_buffer)
             .map_err(failed("size the receive buffer of a UDP socket"))?;
         let send_buffer = grant_send_buffer(&socket, config.send_buffer)
