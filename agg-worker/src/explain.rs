@@ -64,6 +64,8 @@ impl Shared {
             Stopped::Failed(failure) => failure,
         };
         let text = place.members.describe(&failure);
+        // Who opened the slot and is alone with its operation so far agrees with nobody else.
+        let text = text.replacen(&format!(", as rank {} did, ", self.config.rank), ", ", 1);
         let ranks = place.members.concerned(&failure);
         let detail = match failure {
             Failure::Aborted(_) => self

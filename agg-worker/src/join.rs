@@ -25,13 +25,23 @@ const EMBEDDED_PORT: u16 = udp_host::DEFAULT_CONTROL_PORT;
 #[derive(Debug, Default)]
 pub(crate) struct Embedded {
     /// The leaf of the ranks on this machine.
-    _leaf: Option<crate::leaf::Leaf>,
+    leaf: Option<crate::leaf::Leaf>,
     /// The aggregator of a world on this machine.
     _host: Option<udp_host::UdpHost>,
 }
 #[cfg(not(feature = "embedded"))]
 #[derive(Debug, Default)]
 pub(crate) struct Embedded;
+
+impl Embedded {
+    /// The world is complete.
+    fn joined(&mut self) {
+        #[cfg(feature = "embedded")]
+        if let Some(leaf) = &mut self.leaf {
+            leaf.joined();
+        }
+    }
+}
 
 pub(crate) struct Joined {
     pub(crate) shared: Shared,
@@ -45,12 +55,13 @@ pub(crate) fn join(config: Config) -> Result<Joined, Error> {
 
 fn join_inner(config: Config) -> Result<Joined, String> {
     check(&config)?;
-    let (addresses, embedded) = aggregators(&config)?;
+    let (addresses, mut embedded) = aggregators(&config)?;
     let (index, arrival) = first_that_answers(&config, &addresses)?;
     let nonce = fresh_nonce();
     let registration = arrival.registration(&config, nonce, config.wait, None);
     let registered = arrival.control.register(&registration);
     let registered = registered.map_err(|error| error.to_string())?;
+    embedded.joined();
     let lanes = Lanes::from_count(registered.lanes).ok_or_else(|| {
         format!(
             "the aggregator chose {} lanes, which this version does not know",
@@ -127,14 +138,11 @@ fn check(config: &Config) -> Result<(), String> {
 /// The configured aggregators, or the one of this machine, which rank 0 starts.
 #[cfg(feature = "embedded")]
 fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
-    if let Some(group) = crate::leaf::applies(config) {
+    if let Some(group) = crate::leaf::group(config) {
         let (address, leaf) = crate::leaf::find(config, group)?;
         // Those that are configured take over from it.
         let addresses = address.into_iter().chain(config.aggregators.iter().cloned());
-        let embedded = Embedded {
-            _leaf: leaf,
-            _host: None,
-        };
+        let embedded = Embedded { leaf, _host: None };
         return Ok((addresses.collect(), embedded));
     }
     if !config.aggregators.is_empty() {
@@ -153,7 +161,7 @@ fn aggregators(config: &Config) -> Result<(Vec<String>, Embedded), String> {
         None
     };
     let embedded = Embedded {
-        _leaf: None,
+        leaf: None,
         _host: host,
     };
     Ok((vec![control_addr.to_string()], embedded))

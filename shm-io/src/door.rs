@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,11 +57,8 @@ impl Door {
     /// # Errors
     /// Who called is another user's, said something else than was expected, or took too long. The door works on.
     pub fn accept(&self, limit: Duration) -> io::Result<Option<Call>> {
-        let limit = Timespec::try_from(limit).ok();
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], limit.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return Ok(None),
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
+        if !poll_in(self, limit)? {
+            return Ok(None);
         }
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => socket,
@@ -77,6 +74,13 @@ impl Door {
             greeting,
             other,
         }))
+    }
+}
+
+impl AsFd for Door {
+    /// The socket that is readable when somebody calls.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -145,7 +149,17 @@ pub fn connect(name: &str, number: u64, ring: usize, patience: Duration) -> io::
     Ok(Line::new(own, other, socket, answer.number))
 }
 
-fn socket() -> io::Result<OwnedFd> {
+/// Waits for a caller; `false` if none came in time, or a signal did.
+pub(crate) fn poll_in(door: &Door, limit: Duration) -> io::Result<bool> {
+    let limit = Timespec::try_from(limit).ok();
+    match poll(&mut [PollFd::new(door, PollFlags::IN)], limit.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn socket() -> io::Result<OwnedFd> {
     // Each byte that wakes is a message, so that the end of the other side is told from it.
     let socket = socket_with(
         AddressFamily::UNIX,
@@ -156,7 +170,7 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn address(name: &str) -> io::Result<SocketAddrUnix> {
+pub(crate) fn address(name: &str) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
 }
 

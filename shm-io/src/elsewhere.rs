@@ -26,6 +26,11 @@ impl Door {
     pub fn accept(&self, _: Duration) -> io::Result<Option<Call>> {
         match self.0 {}
     }
+
+    /// Linux only.
+    pub fn tell(&self, _: Duration, _: u64) -> io::Result<bool> {
+        match self.0 {}
+    }
 }
 
 /// Linux only.
@@ -51,6 +56,21 @@ impl Call {
 
 /// Linux only.
 pub fn connect(_: &str, _: u64, _: usize, _: Duration) -> io::Result<Line> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Linux only.
+pub fn ask(_: &str, _: Duration) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Linux only.
+pub fn holder(_: &str, _: Duration) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Linux only.
+pub fn is_taken(_: &str) -> io::Result<bool> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

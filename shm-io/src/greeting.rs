@@ -88,7 +88,9 @@ impl Greeting {
         }
         let greeting = Self::read(&bytes[..received.bytes]);
         let greeting = greeting.ok_or_else(|| unfit("is a program of another version"))?;
-        match (files.pop(), received.flags.contains(ReturnFlags::CTRUNC)) {
+        // There is room for two, as the kernel aligns it.
+        let file = files.pop().filter(|_| files.is_empty());
+        match (file, received.flags.contains(ReturnFlags::CTRUNC)) {
             (Some(file), false) => Ok((greeting, file)),
             _ => Err(unfit("has handed over no file, or several")),
         }
@@ -138,6 +140,29 @@ mod tests {
         }
         // What the kernel says of a process of another user in a namespace of its own.
         assert!(!is_trusted(65534, 1000));
+    }
+
+    #[test]
+    fn a_greeting_has_just_one_file() {
+        let (here, there) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let greeting = Greeting { number: 1, ring: 2 };
+        let file = std::fs::File::open("/dev/null").unwrap();
+        for count in 0..4 {
+            let files = vec![file.as_fd(); count];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            assert!(count == 0 || control.push(SendAncillaryMessage::ScmRights(&files)));
+            let bytes = greeting.bytes();
+            sendmsg(&here, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
+            let received = Greeting::receive(there.as_fd()).map(|(greeting, _)| greeting);
+            assert_eq!(received.ok(), (count == 1).then_some(greeting), "{count} files");
+        }
     }
 
     #[test]

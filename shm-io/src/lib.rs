@@ -49,6 +49,8 @@ mod hostile;
 mod line;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(target_os = "linux")]
+mod notice;
 mod packet;
 #[cfg(target_os = "linux")]
 mod receiver;
@@ -63,9 +65,11 @@ mod elsewhere;
 #[cfg(target_os = "linux")]
 pub use door::{Call, Door, connect};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Call, Door, Line, Receiver, Sender, connect, wait_any};
+pub use elsewhere::{Call, Door, Line, Receiver, Sender, ask, connect, holder, is_taken, wait_any};
 #[cfg(target_os = "linux")]
 pub use line::{Line, wait_any};
+#[cfg(target_os = "linux")]
+pub use notice::{ask, holder, is_taken};
 pub use packet::{Broken, PacketBuffer};
 #[cfg(target_os = "linux")]
 pub use receiver::Receiver;

@@ -14,6 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 
 use crate::{LARGEST_RING, SMALLEST_RING};
 
@@ -109,6 +110,15 @@ impl Own {
     pub(crate) fn new(ring: usize) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("tributary-ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let len = RING + ring;
+        // Beyond it the kernel would end this process by a signal (SIGXFSZ).
+        if let Some(limit) = getrlimit(Resource::Fsize)
+            .current
+            .filter(|limit| *limit < len as u64)
+        {
+            let text =
+                format!("this process may have no file of {len} bytes: its limit is {limit} (ulimit -f)");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
         ftruncate(&file, len as u64)?;
         let mapping = Mapping::new(file.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE)?;
         // From here on no other mapping of it can be written to.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agg_control::fresh_nonce;
+use agg_control::{MOST_MEMBERS, fresh_nonce};
 use shm_io::{Call, Door};
 use udp_io::MAX_QUEUES;
 
@@ -17,6 +17,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Bytes of all rings of a host, at most; a pair takes 2 MiB unless a rank asks for a larger window.
 pub(crate) const MOST_BYTES: usize = 1 << 30;
+
+/// Lines of each shard that have no job, or none yet, at most: as many as the members of a job that waits for them. Each
+/// takes a descriptor of the process.
+pub(crate) const MOST_IDLE: usize = MOST_MEMBERS;
 
 /// Opens a door of a name that no other has; `None`, and a line in the log, where there can be none.
 pub(crate) fn open() -> Option<Door> {
@@ -56,6 +60,16 @@ fn let_in(plane: &Plane, call: Call) {
             held,
             most = MOST_BYTES,
             "no more shared memory for a rank that called: it sends by UDP"
+        );
+        return;
+    }
+    let idle = shard.lock().rings.idle();
+    if idle >= MOST_IDLE {
+        tracing::warn!(
+            stream,
+            idle,
+            most = MOST_IDLE,
+            "too many have attached themselves and have no job: who called sends by UDP"
         );
         return;
     }

@@ -62,6 +62,11 @@ impl Rings {
         self.rings.values().map(|ring| ring.bytes).sum()
     }
 
+    /// How many have no job, or none yet.
+    pub(crate) fn idle(&self) -> usize {
+        self.rings.values().filter(|ring| ring.job.is_none()).count()
+    }
+
     /// Packets that no ring had room for.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped

@@ -80,3 +80,18 @@ fn a_shard_that_is_not_there_and_a_host_that_is_gone_are_said() {
     assert!(line.has_hung_up());
     assert!(connect(&door, 0, SMALLEST_RING, LONG).is_err());
 }
+
+#[test]
+fn those_without_a_job_are_bounded_in_number_until_some_have_gone() {
+    let host = UdpHost::start(&HostConfig::loopback()).unwrap();
+    let door = door(&host);
+    let call = || connect(&door, 0, SMALLEST_RING, LONG);
+    let mut lines: Vec<_> = (0..64).map(|_| call().unwrap()).collect();
+    assert!(call().is_err());
+    lines.pop();
+    let began = Instant::now();
+    while call().is_err() {
+        assert!(began.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -79,7 +79,7 @@ pub struct AllReduce {
     /// Values in a chunk: 256, 352, 848, 2048 or 8192 [default: the largest up to 2048 that the path carries]
     #[arg(long, value_name = "N")]
     lanes: Option<u32>,
-    /// Chunks in flight on each stream [default: what the buffers hold]
+    /// Chunks in flight on each stream, rounded up to a power of two, at least 2 [default: what the buffers hold]
     #[arg(long, value_name = "N")]
     window: Option<u32>,
     /// Streams, each with a shard of the aggregator [default: 1, or as many as a running aggregator has]
