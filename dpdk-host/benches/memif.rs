@@ -553,11 +553,20 @@ fn main() {
         return host(shards.parse().expect("a number"), is_quick);
     }
     for shards in ["1", "2"] {
-        let mut run = Command::new(std::env::current_exe().expect("this program"));
-        let run = run
-            .args(std::env::args().skip(1))
-            .env("TRIBUTARY_MEMIF_SHARDS", shards);
-        let status = run.status().expect("a process");
+        let run = || {
+            let mut run = Command::new(std::env::current_exe().expect("this program"));
+            let run = run
+                .args(std::env::args().skip(1))
+                .env("TRIBUTARY_MEMIF_SHARDS", shards);
+            run.status().expect("a process")
+        };
+        // Nobody sends a frame again here: where other programs keep the host from its core for long, a ring overflows and the
+        // figures mean nothing.
+        let mut status = run();
+        if !status.success() {
+            eprintln!("{shards} shards: {status}; once more");
+            status = run();
+        }
         assert!(status.success(), "{shards} shards: {status}");
     }
 }
