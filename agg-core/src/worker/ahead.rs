@@ -123,7 +123,12 @@ where
             let slot = self.slot(plan.base + index);
             let slots = self.slots.as_mut();
             let state = &mut slots[usize::from(slot)];
-            if state.chunk != plan.base + index || !state.outstanding {
+            let chunk = plan.base + index;
+            if state.finished == chunk + 1 {
+                // The chunk that gets its number has no result.
+                state.finished = chunk;
+            }
+            if state.chunk != chunk || !state.outstanding {
                 continue;
             }
             state.outstanding = false;
