@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as connect_to, listen,
@@ -13,7 +13,7 @@ use rustix::net::{
 };
 
 use crate::greeting::{Greeting, check_user, set_patience};
-use crate::line::Line;
+use crate::line::{Line, sleep};
 use crate::memory::{Other, Own};
 use crate::{LARGEST_RING, SMALLEST_RING};
 
@@ -57,13 +57,8 @@ impl Door {
     /// # Errors
     /// Who called is another user's, said something else than was expected, or took too long. The door works on.
     pub fn accept(&self, limit: Duration) -> io::Result<Option<Call>> {
-        if !poll_in(self, limit)? {
+        let Some(socket) = self.caller(limit)? else {
             return Ok(None);
-        }
-        let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
-            Ok(socket) => socket,
-            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
-            Err(error) => return Err(error.into()),
         };
         check_user(socket.as_fd())?;
         set_patience(socket.as_fd(), GREETING)?;
@@ -74,6 +69,18 @@ impl Door {
             greeting,
             other,
         }))
+    }
+
+    /// Waits for somebody to call, whoever it is, at most for `limit`.
+    pub(crate) fn caller(&self, limit: Duration) -> io::Result<Option<OwnedFd>> {
+        if !sleep(&mut [PollFd::new(self, PollFlags::IN)], limit)? {
+            return Ok(None);
+        }
+        match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+            Ok(socket) => Ok(Some(socket)),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -137,9 +144,7 @@ impl fmt::Debug for Call {
 /// # Errors
 /// There is no such door on this machine, or not in this network namespace; it is another user's; it does not let in.
 pub fn connect(name: &str, number: u64, ring: usize, patience: Duration) -> io::Result<Line> {
-    let socket = socket()?;
-    set_patience(socket.as_fd(), patience)?;
-    connect_to(&socket, &address(name)?)?;
+    let socket = dial(name, patience)?;
     check_user(socket.as_fd())?;
     let (own, file) = Own::new(ring_size(ring as u64))?;
     let ring = ring as u64;
@@ -149,14 +154,12 @@ pub fn connect(name: &str, number: u64, ring: usize, patience: Duration) -> io::
     Ok(Line::new(own, other, socket, answer.number))
 }
 
-/// Waits for a caller; `false` if none came in time, or a signal did.
-pub(crate) fn poll_in(door: &Door, limit: Duration) -> io::Result<bool> {
-    let limit = Timespec::try_from(limit).ok();
-    match poll(&mut [PollFd::new(door, PollFlags::IN)], limit.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+/// Calls at the door of this name, whosever it is; every step waits at most for `patience`.
+pub(crate) fn dial(name: &str, patience: Duration) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    set_patience(socket.as_fd(), patience)?;
+    connect_to(&socket, &address(name)?)?;
+    Ok(socket)
 }
 
 pub(crate) fn socket() -> io::Result<OwnedFd> {

@@ -118,11 +118,6 @@ impl Line {
     pub fn answer(&self) {
         match self.0 {}
     }
-
-    /// Linux only.
-    pub fn wait(&self, _: Duration) -> io::Result<bool> {
-        match self.0 {}
-    }
 }
 
 /// Linux only.

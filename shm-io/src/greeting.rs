@@ -108,9 +108,14 @@ pub(crate) fn set_patience(socket: BorrowedFd<'_>, patience: Duration) -> io::Re
 
 /// Refuses processes of other users.
 pub(crate) fn check_user(socket: BorrowedFd<'_>) -> io::Result<()> {
+    check_users(socket, is_trusted)
+}
+
+/// Refuses processes of users that are not `admitted`: told which user theirs is of, and then this one.
+pub(crate) fn check_users(socket: BorrowedFd<'_>, admitted: impl FnOnce(u32, u32) -> bool) -> io::Result<()> {
     let theirs = sockopt::socket_peercred(socket.as_fd())?.uid.as_raw();
     let ours = geteuid().as_raw();
-    if is_trusted(theirs, ours) {
+    if admitted(theirs, ours) {
         return Ok(());
     }
     let text = format!("the other side is a process of user {theirs}, this one is of user {ours}");

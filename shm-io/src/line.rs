@@ -154,15 +154,6 @@ impl Line {
         // A socket that is full wakes as well; one that is closed is seen to be when this side waits.
         let _ = send(&self.socket, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
-
-    /// Waits until packets may have come, at most for `limit`; `false` after that. When the other side has hung up, it
-    /// waits as long as if nothing came.
-    ///
-    /// # Errors
-    /// The kernel cannot wait.
-    pub fn wait(&self, limit: Duration) -> io::Result<bool> {
-        wait_any(&[self], false, limit)
-    }
 }
 
 impl AsFd for Line {
@@ -218,7 +209,7 @@ pub fn wait_any(lines: &[&Line], for_room: bool, limit: Duration) -> io::Result<
 }
 
 /// Sleeps until a socket has something; `false` if none had in time, or a signal came.
-fn sleep(sockets: &mut [PollFd<'_>], limit: Duration) -> io::Result<bool> {
+pub(crate) fn sleep(sockets: &mut [PollFd<'_>], limit: Duration) -> io::Result<bool> {
     // A limit beyond the type's range is as good as none.
     let limit = Timespec::try_from(limit).ok();
     match poll(sockets, limit.as_ref()) {

@@ -5,12 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, bind, connect as connect_to, recv, send};
-use rustix::process::geteuid;
+use rustix::net::{RecvFlags, SendFlags, bind, recv, send};
 
-use crate::door::{Door, address, poll_in, socket};
-use crate::greeting::set_patience;
+use crate::door::{Door, address, dial, socket};
+use crate::greeting::{check_users, set_patience};
 
 /// So that programs of another version are not understood by half.
 const MAGIC: [u8; 8] = *b"TRIBNUM1";
@@ -24,13 +22,8 @@ impl Door {
     /// # Errors
     /// Who asked is another user's, or gone. The door works on.
     pub fn tell(&self, limit: Duration, number: u64) -> io::Result<bool> {
-        if !poll_in(self, limit)? {
+        let Some(socket) = self.caller(limit)? else {
             return Ok(false);
-        }
-        let socket = match accept_with(self, SocketFlags::CLOEXEC) {
-            Ok(socket) => socket,
-            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(false),
-            Err(error) => return Err(error.into()),
         };
         check_same_user(&socket)?;
         set_patience(socket.as_fd(), ANSWER)?;
@@ -87,22 +80,14 @@ pub fn is_taken(name: &str) -> io::Result<bool> {
 }
 
 fn call(name: &str, patience: Duration) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    set_patience(socket.as_fd(), patience)?;
-    connect_to(&socket, &address(name)?)?;
+    let socket = dial(name, patience)?;
     check_same_user(&socket)?;
     Ok(socket)
 }
 
 /// Root's processes too are refused: what is told is for those of one job.
 fn check_same_user(socket: &OwnedFd) -> io::Result<()> {
-    let theirs = socket_peercred(socket)?.uid.as_raw();
-    let ours = geteuid().as_raw();
-    if theirs == ours {
-        return Ok(());
-    }
-    let text = format!("the other side is a process of user {theirs}, this one is of user {ours}");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    check_users(socket.as_fd(), |theirs, ours| theirs == ours)
 }
 
 #[cfg(test)]

@@ -200,12 +200,15 @@ fn the_end_of_the_other_side_is_seen_and_waiting_goes_on() {
     drop(there);
     assert!(send.push(&[1]));
     send.publish();
-    assert!(receive.line().wait(LONG).unwrap(), "the socket has something");
+    assert!(
+        wait_any(&[receive.line()], false, LONG).unwrap(),
+        "the socket has something"
+    );
     receive.line().answer();
     assert!(receive.line().has_hung_up());
     let began = Instant::now();
     let short = Duration::from_millis(30);
-    assert!(!receive.line().wait(short).unwrap() && began.elapsed() >= short);
+    assert!(!wait_any(&[receive.line()], false, short).unwrap() && began.elapsed() >= short);
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(line.wait(LONG).unwrap());
+    assert!(wait_any(&[&line], false, LONG).unwrap());
     line.answer();
     assert!(line.has_hung_up());
     Door::open(&name).expect("the name is free");
