@@ -34,8 +34,6 @@ struct Ring {
     queue: usize,
     /// Something was sent to it, or taken from it, since it was last published.
     touched: bool,
-    /// What it takes of the machine's memory.
-    bytes: usize,
 }
 
 impl Rings {
@@ -44,7 +42,6 @@ impl Rings {
             line.doze(false);
         }
         let name = line.name();
-        let bytes = line.bytes();
         let (send, receive) = line.split();
         let ring = Ring {
             send,
@@ -52,14 +49,13 @@ impl Rings {
             job: None,
             queue: 0,
             touched: false,
-            bytes,
         };
         self.rings.insert(name, ring);
     }
 
     /// What they take of the machine's memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.rings.values().map(|ring| ring.bytes).sum()
+        self.rings.values().map(|ring| ring.send.line().bytes()).sum()
     }
 
     /// How many have no job, or none yet.

@@ -294,8 +294,8 @@ impl Shard {
                 taken += 1;
                 outlet.work += Work::of(1, next.len);
                 let packet = packet.packet(next.len);
-                let unmarked = Ecn::Clear;
-                let verdict = agg_host::handle(aggregator, packet, unmarked, &next.source, now, out.bytes());
+                let verdict =
+                    agg_host::handle(aggregator, packet, Ecn::Clear, &next.source, now, out.bytes());
                 let source = Some(attached_address(next.name));
                 outlet.deliver(verdict, source, routes, rings, out.bytes())?;
             }
