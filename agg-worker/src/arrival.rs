@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agg_control::{Capabilities, ControlClient, Registration, Resume};
+use agg_core::wire::packet_len;
 
 use crate::Config;
+use crate::config::UNASKED;
 use crate::place::Place;
 use crate::probe;
 use crate::rings::Rings;
 use crate::transport::{Ports, Transport, Way};
 use crate::udp::Udp;
-
-/// Bytes of a packet of 2048 lanes: the largest that is proposed unasked, whatever carries packets, so that the bits of a
-/// sum do not depend on that. On one machine 8192 make large tensors no faster, and small ones slower, as a chunk is sent
-/// whole; with 848 large ones take longer.
-const LARGEST_PROPOSED: u32 = 8248;
 
 /// What is known of an aggregator before the job is registered there.
 pub(crate) struct Arrival {
@@ -100,8 +97,7 @@ fn rings(
     streams: u16,
     existing: Option<&Place>,
 ) -> Option<Arc<Rings>> {
-    let is_wanted = config.shared_memory && config.transport.is_none() && config.faults.is_none();
-    if !is_wanted || host.shared_memory.is_empty() {
+    if !config.shares_memory() || host.shared_memory.is_empty() {
         return None;
     }
     let rings = existing.and_then(|place| place.rings.as_ref());
@@ -149,7 +145,7 @@ impl Arrival {
             max_datagram: if resume.is_some() || config.lanes.is_some() {
                 self.max_datagram as u32
             } else {
-                (self.max_datagram as u32).min(LARGEST_PROPOSED)
+                self.max_datagram.min(packet_len(UNASKED.count())) as u32
             },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,

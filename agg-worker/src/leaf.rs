@@ -61,11 +61,7 @@ pub(crate) fn group(config: &Config) -> Option<LocalGroup> {
 
 /// Whether this rank can go through a leaf of its machine.
 fn applies(config: &Config) -> bool {
-    config.shared_memory
-        && config.policy == Policy::All
-        && config.transport.is_none()
-        && config.faults.is_none()
-        && config.tls.is_none()
+    config.shares_memory() && config.policy == Policy::All && config.tls.is_none()
 }
 
 /// The address of the leaf of this machine, which its first rank starts; `None` where its ranks go by themselves.
@@ -165,13 +161,13 @@ fn start(config: &Config, aggregator: &str) -> Result<Option<UdpHost>, String> {
     if is_here(config, &host) {
         return Ok(None);
     }
-    let (loopback, any): (IpAddr, IpAddr) = if is_ipv4 {
-        (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into())
+    let any: IpAddr = if is_ipv4 {
+        Ipv4Addr::UNSPECIFIED.into()
     } else {
-        (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into())
+        Ipv6Addr::UNSPECIFIED.into()
     };
     let leaf = HostConfig {
-        control_addr: SocketAddr::new(loopback, 0),
+        control_addr: SocketAddr::new(loopback(is_ipv4), 0),
         data_addr: SocketAddr::new(any, 0),
         shards: config.streams.unwrap_or(host.shards),
         memory_mib: memory_mib(config),
@@ -194,16 +190,22 @@ fn start(config: &Config, aggregator: &str) -> Result<Option<UdpHost>, String> {
     Ok(Some(leaf))
 }
 
+/// Where the leaf is reached, in the family of the aggregator's address.
+fn loopback(is_ipv4: bool) -> IpAddr {
+    if is_ipv4 {
+        Ipv4Addr::LOCALHOST.into()
+    } else {
+        Ipv6Addr::LOCALHOST.into()
+    }
+}
+
 /// Slot memory of each shard: the job's, and as much again.
 fn memory_mib(config: &Config) -> u64 {
     let window = config
         .window
         .map(|window| window.min(LARGEST_WINDOW.into()) as u16)
         .map(u16::next_power_of_two);
-    let lanes = config.lanes.and_then(|lanes| u16::try_from(lanes).ok());
-    let needed = window.map_or(0, |window| {
-        slot_memory(lanes.unwrap_or(2048), window, GENERATIONS)
-    });
+    let needed = window.map_or(0, |window| slot_memory(config.most_lanes(), window, GENERATIONS));
     (2 * needed).div_ceil(1 << 20).max(MEMORY_MIB)
 }
 
@@ -244,12 +246,7 @@ fn ask_first(
             Ok(NOWHERE) => return Ok(None),
             Ok(port) => {
                 let port = port as u16; // as it was told
-                let loopback: IpAddr = if is_ipv4 {
-                    Ipv4Addr::LOCALHOST.into()
-                } else {
-                    Ipv6Addr::LOCALHOST.into()
-                };
-                return Ok(Some(SocketAddr::new(loopback, port).to_string()));
+                return Ok(Some(SocketAddr::new(loopback(is_ipv4), port).to_string()));
             }
             Err(error) => error,
         };

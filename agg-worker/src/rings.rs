@@ -71,8 +71,7 @@ fn ring_size(config: &Config) -> usize {
     let Some(window) = config.window else {
         return RING;
     };
-    let lanes = config.lanes.and_then(|lanes| u16::try_from(lanes).ok());
-    let packet = datagram_bytes(lanes.unwrap_or(8192)) as usize + BESIDE;
+    let packet = datagram_bytes(config.most_lanes()) as usize + BESIDE;
     // One does not fit before the ring's end, some are Wants.
     (window as usize)
         .saturating_mul(packet)
