@@ -138,20 +138,16 @@ where
 
     /// All chunks have their results: the operation has ended, unless its prediction was wrong (R-NUM-11).
     fn conclude(&mut self, mut plan: Plan, tensor: &mut Tensor<'_>) {
-        if plan
-            .prediction
-            .take()
-            .is_some_and(|prediction| !self.was_right(&plan, prediction))
-        {
-            self.stats.mispredicted += 1;
-            self.next_chunk = plan.base + plan.total();
-            self.plan = Some(plan);
-            for index in plan.repeated() {
-                self.begin(&plan, index);
+        if let Some(prediction) = plan.prediction.take() {
+            if !self.was_right(&plan, prediction) {
+                self.stats.mispredicted += 1;
+                self.next_chunk = plan.base + plan.total();
+                self.plan = Some(plan);
+                for index in plan.repeated() {
+                    self.begin(&plan, index);
+                }
+                return;
             }
-            return;
-        }
-        if self.plan.is_some_and(|plan| plan.prediction.is_some()) {
             self.stats.predicted += 1;
             self.write_predicted(&plan, tensor);
         }
