@@ -13,10 +13,11 @@ mod xdp;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use testnet::{Host, Link, Net};
+use testnet::{Host, Link};
 
+use crate::field::Field;
 use crate::running::median;
-use crate::sides::{Gloo, bench, control, number, prepare, serve, slowest};
+use crate::sides::{Gloo, bench, control, exit, number, prepare, serve, slowest};
 
 /// What to compare.
 #[derive(clap::Args)]
@@ -80,22 +81,18 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
             measure(compare)
         }
     });
-    match measured {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cargo xtask compare: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("compare", measured)
 }
 
 fn measure(compare: &Compare) -> Result<(), String> {
-    let (_net, aggregator, ranks) = network(compare)?;
+    let Field {
+        aggregator, ranks, ..
+    } = &compare.field("trib-cmp", Link::default())?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..compare.turns {
-        let _serve = serve(&aggregator, &[])?;
-        ours.push(compare.tributary(&ranks, |_| control(&aggregator))?);
-        theirs.push(compare.gloo(&ranks, turn)?);
+        let _serve = serve(aggregator, &[])?;
+        ours.push(compare.tributary(ranks, |_| control(aggregator))?);
+        theirs.push(compare.gloo(ranks, turn)?);
     }
     let (ours, theirs) = (median(ours)?, median(theirs)?);
     compare.about();
@@ -109,17 +106,12 @@ fn measure(compare: &Compare) -> Result<(), String> {
     Ok(())
 }
 
-/// A host for the aggregator and one for each rank, joined by a bridge.
-fn network(compare: &Compare) -> Result<(Net, Host, Vec<Host>), String> {
-    let mut net = Net::new("trib-cmp").map_err(|error| error.to_string())?;
-    let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
-    let aggregator = host("agg", Link::default())?;
-    let ranks = (0..compare.ranks).map(|rank| host(&format!("r{rank}"), compare.link()));
-    let ranks = ranks.collect::<Result<_, _>>()?;
-    Ok((net, aggregator, ranks))
-}
-
 impl Compare {
+    /// A network for both sides.
+    fn field(&self, name: &str, aggregator: Link) -> Result<Field, String> {
+        Field::new(name, aggregator, (0..self.ranks).map(|_| self.link()))
+    }
+
     /// A rank's.
     fn link(&self) -> Link {
         match self.rate.as_str() {

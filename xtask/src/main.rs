@@ -12,6 +12,7 @@ mod count;
 mod dependencies;
 mod ebpf;
 mod embedding;
+mod field;
 mod flooder;
 mod fuzz;
 mod groups;

@@ -1,7 +1,7 @@
 //! The two sides of the comparisons, Tributary and Gloo, each with its ranks on hosts of a test network.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -33,6 +33,17 @@ pub(crate) fn prepare(python: Option<&str>) -> Result<(), String> {
         Ok(())
     } else {
         Err("tributary does not build".into())
+    }
+}
+
+/// The exit status of a command; what went wrong is said.
+pub(crate) fn exit(command: &str, outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask {command}: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

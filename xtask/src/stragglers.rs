@@ -6,10 +6,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use testnet::{Host, Link, Net};
+use testnet::Link;
 
+use crate::field::Field;
 use crate::running::median;
-use crate::sides::{Gloo, bench, control, number, prepare, serve, slowest};
+use crate::sides::{Gloo, bench, control, exit, number, prepare, serve, slowest};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -142,12 +143,25 @@ struct Cell {
 
 /// Builds, measures and prints.
 pub(crate) fn run(stragglers: &Stragglers) -> ExitCode {
-    match prepare(Some(&stragglers.python)).and_then(|()| stragglers.measure()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cargo xtask stragglers: {error}");
-            ExitCode::FAILURE
-        }
+    exit(
+        "stragglers",
+        prepare(Some(&stragglers.python)).and_then(|()| stragglers.measure()),
+    )
+}
+
+impl Slow {
+    /// The ranks' links; the last one is slow.
+    fn links(&self) -> impl Iterator<Item = Link> {
+        (0..RANKS).map(|rank| {
+            if rank + 1 == RANKS {
+                Link {
+                    up: self.up.map(str::to_owned),
+                    ..Link::with_rate(self.rate)
+                }
+            } else {
+                Link::with_rate("1gbit")
+            }
+        })
     }
 }
 
@@ -156,7 +170,7 @@ impl Stragglers {
         let mut rows: Vec<String> = WAYS.iter().map(|way| format!("| {} |", way.name)).collect();
         rows.push("| Gloo, f32 |".into());
         for (turn, slow) in SLOW.iter().enumerate() {
-            let field = Field::new(slow)?;
+            let field = Field::new("trib-slow", Link::default(), slow.links())?;
             for (row, way) in rows.iter_mut().zip(&WAYS) {
                 let cell = self.ours(&field, slow, way);
                 let cell = cell.map_err(|error| format!("{}, {}: {error}", way.name, slow.name))?;
@@ -236,35 +250,5 @@ impl Cell {
             self.punctual * 1e3,
             self.all * 1e3
         )
-    }
-}
-
-struct Field {
-    aggregator: Host,
-    ranks: Vec<Host>,
-    _net: Net,
-}
-
-impl Field {
-    fn new(slow: &Slow) -> Result<Self, String> {
-        let text = |error: testnet::Error| error.to_string();
-        let mut net = Net::new("trib-slow").map_err(text)?;
-        let aggregator = net.add_host("agg", Link::default()).map_err(text)?;
-        let ranks = (0..RANKS).map(|rank| {
-            let link = if rank + 1 == RANKS {
-                Link {
-                    up: slow.up.map(str::to_owned),
-                    ..Link::with_rate(slow.rate)
-                }
-            } else {
-                Link::with_rate("1gbit")
-            };
-            net.add_host(&format!("r{rank}"), link).map_err(text)
-        });
-        Ok(Self {
-            ranks: ranks.collect::<Result<_, _>>()?,
-            aggregator,
-            _net: net,
-        })
     }
 }

@@ -5,10 +5,11 @@
 
 use std::process::{Command, ExitCode};
 
-use testnet::{Host, Link, Net};
+use testnet::Link;
 
+use crate::field::Field;
 use crate::running::{all, median};
-use crate::sides::{TRIBUTARY, bench, control, figures, number, prepare, serve};
+use crate::sides::{TRIBUTARY, bench, control, exit, figures, number, prepare, serve};
 
 /// Where, and how often.
 #[derive(clap::Args)]
@@ -54,13 +55,7 @@ struct Point {
 
 /// Builds, measures and prints; the exit status says whether it could measure, and every sum was right.
 pub(crate) fn run(sweep: &Sweep) -> ExitCode {
-    match prepare(None).and_then(|()| sweep.measure()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cargo xtask sweep: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("sweep", prepare(None).and_then(|()| sweep.measure()))
 }
 
 impl Sweep {
@@ -77,8 +72,9 @@ impl Sweep {
                 }
                 if !self.loopback {
                     let title = format!("{ranks} ranks, {} a link, {bytes} bytes", self.rate);
-                    let field = Field::new(ranks, &self.rate)?;
-                    self.table(&title, &IN_NETWORK, |point| field.seconds(what, point))?;
+                    let links = (0..ranks).map(|_| Link::with_rate(&self.rate));
+                    let field = Field::new("trib-sweep", Link::default(), links)?;
+                    self.table(&title, &IN_NETWORK, |point| in_network(&field, what, point))?;
                 }
             }
         }
@@ -177,36 +173,16 @@ fn on_loopback(ranks: u32, sums: Sums, point: Option<Point>) -> Result<f64, Stri
     number(&figures(&all([bench])?[0].stdout)?, "median_seconds")
 }
 
-/// A test network: each rank with a limited link, the aggregator with an unlimited one.
-struct Field {
-    aggregator: Host,
-    ranks: Vec<Host>,
-    _net: Net,
-}
-
-impl Field {
-    fn new(ranks: u32, rate: &str) -> Result<Self, String> {
-        let mut net = Net::new("trib-sweep").map_err(|error| error.to_string())?;
-        let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
-        let aggregator = host("agg", Link::default())?;
-        let ranks = (0..ranks).map(|rank| host(&format!("r{rank}"), Link::with_rate(rate)));
-        Ok(Self {
-            ranks: ranks.collect::<Result<_, _>>()?,
-            aggregator,
-            _net: net,
-        })
-    }
-
-    fn seconds(&self, sums: Sums, point: Option<Point>) -> Result<f64, String> {
-        let shards = point.map_or(1, |point| point.streams).to_string();
-        let _serve = serve(&self.aggregator, &["--shards", &shards])?;
-        let said = bench(
-            &self.ranks,
-            |_| control(&self.aggregator),
-            |_| options(sums, point),
-        )?;
-        number(&said, "median_seconds")
-    }
+/// Each rank has a limited link, the aggregator an unlimited one.
+fn in_network(field: &Field, sums: Sums, point: Option<Point>) -> Result<f64, String> {
+    let shards = point.map_or(1, |point| point.streams).to_string();
+    let _serve = serve(&field.aggregator, &["--shards", &shards])?;
+    let said = bench(
+        &field.ranks,
+        |_| control(&field.aggregator),
+        |_| options(sums, point),
+    )?;
+    number(&said, "median_seconds")
 }
 
 #[cfg(test)]

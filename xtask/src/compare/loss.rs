@@ -4,9 +4,10 @@
 //! would drop it as one. So they are off while this measures, with and without loss, and the rule's own counters say whether
 //! packets were as long as the link's MTU at most.
 
-use testnet::Host;
+use testnet::{Host, Link};
 
-use crate::compare::{Compare, network};
+use crate::compare::Compare;
+use crate::field::Field;
 use crate::running::{all, median};
 use crate::sides::{control, serve};
 
@@ -44,8 +45,10 @@ struct Seen {
 
 /// Each side without loss and with each share of it, in turns.
 pub(super) fn measure(compare: &Compare) -> Result<(), String> {
-    let (_net, aggregator, ranks) = network(compare)?;
-    let hosts: Vec<&Host> = ranks.iter().chain([&aggregator]).collect();
+    let Field {
+        aggregator, ranks, ..
+    } = &compare.field("trib-cmp", Link::default())?;
+    let hosts: Vec<&Host> = ranks.iter().chain([aggregator]).collect();
     offloads_off(&hosts)?;
     let shares: Vec<Loss> = std::iter::once(Loss(0))
         .chain(compare.loss.iter().copied())
@@ -54,13 +57,13 @@ pub(super) fn measure(compare: &Compare) -> Result<(), String> {
     let mut seen = vec![[Seen::default(); 2]; shares.len()];
     for turn in 0..compare.turns {
         for (number, loss) in shares.iter().enumerate() {
-            let _serve = serve(&aggregator, &[])?;
+            let _serve = serve(aggregator, &[])?;
             lose(&hosts, *loss)?;
-            times[number][0].push(compare.tributary(&ranks, |_| control(&aggregator))?);
+            times[number][0].push(compare.tributary(ranks, |_| control(aggregator))?);
             seen[number][0].add(&look(&hosts)?);
             lose(&hosts, *loss)?;
             // Another port each time: the last one's may linger.
-            times[number][1].push(compare.gloo(&ranks, turn * shares.len() + number)?);
+            times[number][1].push(compare.gloo(ranks, turn * shares.len() + number)?);
             seen[number][1].add(&look(&hosts)?);
         }
     }

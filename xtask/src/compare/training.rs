@@ -2,9 +2,10 @@
 //! processes.
 
 use serde_json::Value;
-use testnet::{Host, Link, Net};
+use testnet::Link;
 
 use super::Compare;
+use crate::field::Field;
 use crate::running::all;
 use crate::sides::{control, number, serve};
 
@@ -15,12 +16,10 @@ const STEPS: usize = 5;
 const BATCH: usize = 32;
 
 pub(super) fn measure(compare: &Compare) -> Result<(), String> {
-    let mut net = Net::new("trib-step").map_err(|error| error.to_string())?;
-    let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
-    let aggregator = host("agg", Link::default())?;
-    let ranks = (0..compare.ranks).map(|rank| host(&format!("r{rank}"), compare.link()));
-    let ranks: Vec<Host> = ranks.collect::<Result<_, _>>()?;
-    let _serve = serve(&aggregator, &[])?;
+    let Field {
+        aggregator, ranks, ..
+    } = &compare.field("trib-step", Link::default())?;
+    let _serve = serve(aggregator, &[])?;
     let commands = ranks.iter().enumerate().map(|(rank, host)| {
         let mut step = host.command(&compare.python);
         step.arg("python/bench/step_time.py");
@@ -30,7 +29,7 @@ pub(super) fn measure(compare: &Compare) -> Result<(), String> {
             .env("MASTER_ADDR", ranks[0].address().to_string())
             .env("MASTER_PORT", "29500")
             .env("GLOO_SOCKET_IFNAME", "eth0")
-            .env("TRIBUTARY_AGGREGATORS", control(&aggregator));
+            .env("TRIBUTARY_AGGREGATORS", control(aggregator));
         step
     });
     let outputs = all(commands)?;

@@ -3,9 +3,10 @@
 use std::fs;
 
 use rustix::process::Pid;
-use testnet::{Host, Link, Net};
+use testnet::{Host, Link};
 
 use super::{Compare, ITERATIONS};
+use crate::field::Field;
 use crate::running::{Running, median, start};
 use crate::sides::{control, serve};
 use crate::step::cargo;
@@ -31,24 +32,22 @@ pub(super) fn measure(compare: &Compare) -> Result<(), String> {
         return Err("bpf-host does not build".into());
     }
     let _statistics = Statistics::enable()?;
-    let mut net = Net::new("trib-xdp").map_err(|error| error.to_string())?;
-    let mut host = |name: &str, link: Link| net.add_host(name, link).map_err(|error| error.to_string());
     let wire = Link {
         xdp: true,
         ..Link::default()
     };
-    let aggregator = host("agg", wire)?;
-    let ranks = (0..compare.ranks).map(|rank| host(&format!("r{rank}"), compare.link()));
-    let ranks: Vec<Host> = ranks.collect::<Result<_, _>>()?;
+    let Field {
+        aggregator, ranks, ..
+    } = &compare.field("trib-xdp", wire)?;
     let (mut xdp, mut udp) = (Side::default(), Side::default());
     for _ in 0..compare.turns {
-        let server = serve(&aggregator, &[])?;
-        turn(compare, &mut udp, &ranks, &aggregator, || {
+        let server = serve(aggregator, &[])?;
+        turn(compare, &mut udp, ranks, aggregator, || {
             process_seconds(server.pid())
         })?;
         drop(server);
-        let server = serve_xdp(&aggregator)?;
-        turn(compare, &mut xdp, &ranks, &aggregator, || {
+        let server = serve_xdp(aggregator)?;
+        turn(compare, &mut xdp, ranks, aggregator, || {
             program_seconds(server.pid())
         })?;
     }
