@@ -15,6 +15,7 @@
 //! `TRIBUTARY_TEST_LOG=1` shows what all processes say.
 
 mod bench;
+mod carried;
 mod demo;
 mod process;
 mod program;
@@ -24,6 +25,7 @@ mod sums;
 mod work;
 
 pub use bench::{assert_success, bench, run_all};
+pub use carried::carried;
 pub use demo::trains;
 pub use process::{LIMIT, Output, Process};
 pub use program::tributary;

@@ -1,6 +1,6 @@
 //! Hosts with several ranks each: those of one host share memory with a leaf in the first of them, and send one stream.
 
-use testjob::{Process, Rank, Said, Server, Work, sums};
+use testjob::{Process, Rank, Said, Server, Work, carried, sums};
 use testnet::{Host, Link, Net};
 
 const HOSTS: u32 = 2;
@@ -55,10 +55,7 @@ impl Cluster {
 
     /// Bytes that each host's link has carried up and down.
     fn carried(&self) -> Vec<[u64; 2]> {
-        let counters = self.hosts.iter().map(|host| host.counters().expect("counters"));
-        counters
-            .map(|counters| [counters.tx_bytes, counters.rx_bytes])
-            .collect()
+        carried(&self.hosts)
     }
 }
 

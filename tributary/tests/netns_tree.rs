@@ -3,7 +3,7 @@
 //! `cargo xtask test` runs these as root. No test here asserts a speed: `cargo xtask compare --tree` measures.
 //! `TRIBUTARY_TEST_LOG=1` shows what all processes say.
 
-use testjob::{Process, Rank, Server, Work, sums, sums_after};
+use testjob::{Process, Rank, Server, Work, carried, sums, sums_after};
 use testnet::{Host, Link, Net, Switch};
 
 /// Two racks of four workers, and a root.
@@ -68,10 +68,7 @@ impl Cluster {
 
     /// Bytes that each rack's link has carried up and down.
     fn carried(&self) -> Vec<[u64; 2]> {
-        let counters = self.racks.iter().map(|rack| rack.counters().expect("counters"));
-        counters
-            .map(|counters| [counters.tx_bytes, counters.rx_bytes])
-            .collect()
+        carried(self.racks.iter().map(|rack| &**rack))
     }
 }
 
