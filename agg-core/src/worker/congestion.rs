@@ -62,7 +62,9 @@ pub(super) struct Congestion {
     largest: u32,
     /// Nothing has said yet that the window is too large.
     slow_start: bool,
-    /// Something waited for the window since the last round trip ended.
+    /// Something waits for the window now.
+    waits: bool,
+    /// Something waited for it since the last round trip ended.
     was_full: bool,
     /// The round trip ends with the result of this send, or a later one.
     round_ends: u64,
@@ -91,6 +93,7 @@ impl Congestion {
             window: largest.min(INITIAL * ONE),
             largest,
             slow_start: true,
+            waits: false,
             was_full: false,
             round_ends: 0,
             is_first: true,
@@ -153,7 +156,9 @@ impl Congestion {
     #[inline(always)]
     pub(super) fn admits(&mut self, in_flight: u16) -> bool {
         let admitted = u32::from(in_flight) < self.window / ONE;
-        self.was_full |= !admitted;
+        // All that a host has received is handled before it sends again: a round trip may end within that.
+        self.waits = !admitted;
+        self.was_full |= self.waits;
         admitted
     }
 
@@ -167,7 +172,7 @@ impl Congestion {
         if let Some(delay) = result.delay {
             self.measured(delay);
         }
-        if self.slow_start && self.was_full {
+        if self.slow_start && self.waits {
             self.grow(ONE);
         }
         if result.order.is_some_and(|order| order >= self.round_ends) {
@@ -201,8 +206,9 @@ impl Congestion {
         let after = [self.after_marks(), self.after_queueing(), self.after_loss()];
         let smaller = after.into_iter().flatten().min();
         if let Some(smaller) = smaller {
-            self.slow_start = false;
             self.window = smaller.max(self.largest.min(SMALLEST * ONE)).min(before);
+            // Where it may not become smaller for what was seen, nothing has been learnt of how large it can be.
+            self.slow_start &= self.window == before;
             self.decreases += u64::from(self.window < before);
         } else if self.was_full && !self.slow_start {
             self.grow(ONE);
@@ -333,6 +339,45 @@ mod tests {
             assert_eq!(path.congestion.window(), u32::from(window));
             assert_eq!(path.congestion.decreases(), 0);
         }
+    }
+
+    /// A host takes in all that has come before it sends again.
+    #[test]
+    fn cc_2_results_that_come_together_double_the_window() {
+        let (mut congestion, mut sends) = (Congestion::new(256), 0);
+        for doubled in [32, 64, 128, 256] {
+            let (first, window) = (sends, congestion.window());
+            for in_flight in 0..window {
+                assert!(congestion.admits(in_flight as u16));
+                sends += 1;
+            }
+            assert!(!congestion.admits(window as u16));
+            for order in first..sends {
+                let order = Some(order);
+                congestion.answered(
+                    Answered {
+                        order,
+                        ..Answered::default()
+                    },
+                    sends,
+                );
+            }
+            assert_eq!(congestion.window(), doubled);
+        }
+    }
+
+    #[test]
+    fn cc_4_delay_does_not_keep_a_window_below_its_part_small() {
+        let mut path = Path::new(1024, MS / 10, 1000, 10_000);
+        path.round(NEVER);
+        path.base = 50 * MS;
+        for window in [64, 128] {
+            assert_eq!(path.round(NEVER), window);
+        }
+        for _ in 0..10 {
+            path.round(NEVER);
+        }
+        assert_eq!(path.congestion.window(), 1024 / DELAY_FLOOR);
     }
 
     #[test]
