@@ -26,7 +26,7 @@
 //! assert!(here.push(b"a packet"));
 //! here.publish();
 //! let mut packet = shm_io::PacketBuffer::new(100);
-//! assert!(there.line().wait(Duration::from_secs(5))?);
+//! assert!(shm_io::wait_any(&[there.line().as_ref()], false, Duration::from_secs(5))?);
 //! assert_eq!(there.receive(&mut packet).expect("in order"), Some(&b"a packet"[..]));
 //! # Ok(())
 //! # }
