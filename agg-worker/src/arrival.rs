@@ -4,11 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agg_control::{Capabilities, ControlClient, Registration, Resume};
-use agg_core::wire::packet_len;
+use agg_control::{Capabilities, ControlClient, Registration, Resume, datagram_bytes};
 
 use crate::Config;
-use crate::config::UNASKED;
 use crate::place::Place;
 use crate::probe;
 use crate::rings::Rings;
@@ -145,7 +143,8 @@ impl Arrival {
             max_datagram: if resume.is_some() || config.lanes.is_some() {
                 self.max_datagram as u32
             } else {
-                self.max_datagram.min(packet_len(UNASKED.count())) as u32
+                let most = config.most_lanes(self.rings.is_some());
+                datagram_bytes(most).min(self.max_datagram as u32)
             },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,
