@@ -74,6 +74,16 @@ pub(crate) fn arrive(
     })
 }
 
+/// Bytes of the largest datagram that the routes of this machine carry to all of these aggregators: a job keeps its chunk size
+/// where it goes on. One without a route is not waited for, nor with a transport of its own, which has one MTU.
+fn carried_to_all(config: &Config, addresses: &[String]) -> usize {
+    let udp = Udp::new(config);
+    let addresses = addresses.iter().filter(|_| config.transport.is_none());
+    let resolved = addresses.filter_map(|address| resolve(address).ok());
+    let ways = resolved.filter_map(|address| udp.way(address).ok());
+    ways.map(|way| way.max_datagram).min().unwrap_or(usize::MAX)
+}
+
 pub(crate) fn resolve(address: &str) -> Result<SocketAddr, String> {
     let resolved = address.to_socket_addrs().map_err(|error| {
         format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
@@ -125,6 +135,13 @@ fn open_ports(
 }
 
 impl Arrival {
+    /// Takes care that the job can go on at any of these aggregators.
+    pub(crate) fn prepare_to_go_on_at(&mut self, config: &Config, addresses: &[String]) {
+        if config.fail_over && config.lanes.is_none() && addresses.len() > 1 {
+            self.max_datagram = self.max_datagram.min(carried_to_all(config, addresses));
+        }
+    }
+
     /// What to register with.
     pub(crate) fn registration(
         &self,

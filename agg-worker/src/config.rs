@@ -42,8 +42,8 @@ pub struct Config {
     /// How long [`crate::Communicator::close`] waits for the other ranks, answering an aggregator that restarts.
     pub linger: Duration,
     /// Chunk size in 32-bit lanes (256, 352, 848, 2048 or 8192). `None`: the largest up to 2048 that every rank's
-    /// path carries; 8192 where all share memory with the aggregator, and have not asked for a window. A sum of f32 depends
-    /// on it in its last bits.
+    /// path carries, to stand-bys too; 8192 where all share memory with the aggregator, and have not asked for a window. A sum
+    /// of f32 depends on it in its last bits.
     pub lanes: Option<u32>,
     /// Chunks in flight on each stream. `None`: what the buffers of host and ranks hold.
     pub window: Option<u32>,
