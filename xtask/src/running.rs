@@ -63,14 +63,13 @@ pub(crate) fn all(commands: impl IntoIterator<Item = Command>) -> Result<Vec<Out
     }
 }
 
-/// Runs one program to its end, likewise.
+/// Runs one program to its end, likewise. The caller knows its name.
 pub(crate) fn one(command: Command) -> Result<Output, String> {
-    let program = command.get_program().display().to_string();
     let output = to_their_end([command], LIMIT)?.swap_remove(0);
     if output.status.success() {
         Ok(output)
     } else {
-        Err(format!("{program} {}", failure(&output)))
+        Err(failure(&output))
     }
 }
 
@@ -144,7 +143,7 @@ mod tests {
         let error = all([shell("true"), shell("echo why >&2; exit 3")]).unwrap_err();
         assert!(error.contains("rank 1") && error.contains("why"), "{error}");
         let error = one(shell("echo why >&2; exit 3")).unwrap_err();
-        assert_eq!(error, "sh failed (exit status: 3): why");
+        assert_eq!(error, "failed (exit status: 3): why");
         assert_eq!(
             (median(vec![3.0, 1.0, 2.0]), median(vec![]).is_err()),
             (Ok(2.0), true)

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use testnet::Host;
 
 use crate::folder::Folder;
+use crate::needs::find;
 use crate::running::one;
 use contain::contained;
 
@@ -47,12 +48,16 @@ impl OpenMpi {
     pub(crate) fn find() -> Result<Self, String> {
         let mut reasons = Vec::new();
         for (compiler, launcher) in NAMES {
+            if find(launcher).is_none() {
+                reasons.push(format!("there is no {launcher}"));
+                continue;
+            }
             let mut version = Command::new(launcher);
             version.arg("--version");
             match one(version) {
                 Ok(output) if is_open_mpi(&output.stdout) => return Self::build(compiler, launcher),
                 Ok(_) => reasons.push(format!("{launcher} is another MPI")),
-                Err(error) => reasons.push(error),
+                Err(error) => reasons.push(format!("{launcher}: {error}")),
             }
         }
         Err(format!("{}: {PACKAGES}", reasons.join("; ")))
@@ -63,7 +68,7 @@ impl OpenMpi {
         let mut compile = Command::new(compiler);
         compile.args(["-O2", PROGRAM, "-o"]);
         compile.arg(folder.path().join("allreduce"));
-        one(compile).map_err(|error| format!("{error}: {PACKAGES}"))?;
+        one(compile).map_err(|error| format!("{compiler}: {error}: {PACKAGES}"))?;
         Ok(Self { launcher, folder })
     }
 
