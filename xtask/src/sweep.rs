@@ -9,7 +9,7 @@ use testnet::Link;
 
 use crate::field::Field;
 use crate::running::{all, median};
-use crate::sides::{TRIBUTARY, bench, control, exit, figures, number, prepare, serve};
+use crate::sides::{TRIBUTARY, bench, build, control, exit, figures, number, serve};
 
 /// Where, and how often.
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ struct Point {
 
 /// Builds, measures and prints; the exit status says whether it could measure, and every sum was right.
 pub(crate) fn run(sweep: &Sweep) -> ExitCode {
-    exit("sweep", prepare(None).and_then(|()| sweep.measure()))
+    exit("sweep", build().and_then(|()| sweep.measure()))
 }
 
 impl Sweep {
