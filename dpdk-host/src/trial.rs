@@ -50,11 +50,14 @@ pub(crate) fn largest(shard: &Shard, parent: &Capabilities, data: SocketAddr, mo
     });
     if is_near {
         let prober = Prober::new(fresh_nonce(), Epoch(parent.epoch), is_asked, shard.now());
-        shard.lock().trial = Some(Trial {
-            parent: data,
-            prober,
+        shard.lock().trial = Some(Trial { parent: data, prober });
+        wait(|| {
+            shard
+                .lock()
+                .trial
+                .as_ref()
+                .is_none_or(|trial| trial.prober.is_done())
         });
-        wait(|| shard.lock().trial.as_ref().is_none_or(|trial| trial.prober.is_done()));
     }
     let mut state = shard.lock();
     state.neighbours.release(data.ip());

@@ -37,7 +37,17 @@ fn dpdk() -> Server {
 /// The same for frames of 9000 bytes.
 fn jumbo() -> Server {
     let eal = format!("{EAL} --vdev net_af_packet0,iface=eth0,framesz=9216,blocksz=36864");
-    let arguments = ["serve", "--idle", "yield", "--mtu", "9000", "--mbuf-room", "9216", "--eal", &eal];
+    let arguments = [
+        "serve",
+        "--idle",
+        "yield",
+        "--mtu",
+        "9000",
+        "--mbuf-room",
+        "9216",
+        "--eal",
+        &eal,
+    ];
     Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &arguments)
 }
 
@@ -424,7 +434,16 @@ fn netns_probe_3_a_leaf_looks_at_its_way_to_the_root() {
         let far = net.add_host_at(&rack, "far", link(9000)).expect("a host");
         let _root = udp().start(&root, None);
         let _leaf = jumbo().start(&leaf, Some(&root));
-        let sums = ["--bytes", "3MiB", "--iterations", "3", "--warmup", "0", "--window", "64"];
+        let sums = [
+            "--bytes",
+            "3MiB",
+            "--iterations",
+            "3",
+            "--warmup",
+            "0",
+            "--window",
+            "64",
+        ];
         let places = [(&near, &root), (&far, &leaf)];
         let ranks = places.iter().enumerate().map(|(rank, (host, aggregator))| {
             bench(&testjob::tributary(), rank, places.len(), host, aggregator, &sums)

@@ -64,17 +64,22 @@ pub(crate) fn echo(context: &XdpContext, answer: &[u8; HEADER_LEN], lanes: Lanes
 fn echo_of<const N: usize>(context: &XdpContext, answer: &[u8; HEADER_LEN]) -> Option<u32> {
     let len = HEADER_LEN + 4 * N;
     resized(context, len)?;
-    let start = context.data() + FRAMING + HEADER_LEN;
-    if start + 4 * N > context.data_end() {
+    let start = context.data() + FRAMING;
+    if start + len > context.data_end() {
         return None;
     }
-    for word in 0..N / 2 {
+    let put = |place: usize, word: u64| {
         // SAFETY: these bytes lie between `data` and `data_end`, as was just checked; a `Word` is aligned to nothing. Volatile,
-        // or the compiler makes one call for all sizes, of a length that the verifier does not know.
-        unsafe { (start as *mut Word).add(word).write_volatile(Word(0)) };
+        // or the compiler calls a function for the zeros, which the verifier cannot follow.
+        unsafe { (start as *mut Word).add(place).write_volatile(Word(word)) };
+    };
+    for (place, word) in answer.as_chunks::<8>().0.iter().enumerate() {
+        put(place, u64::from_ne_bytes(*word));
+    }
+    for place in HEADER_LEN / 8..len / 8 {
+        put(place, 0);
     }
     let front = frame::front(context)?;
-    front.header = *answer;
     front.framing.measure(len, frame::header_sum(answer));
     Some(reply(context, front))
 }

@@ -17,9 +17,7 @@ fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
     for (server, mtu) in [(native(), 3506), (generic(), 9000)] {
         for (middle, lanes) in [(mtu, 848), (3000, 352), (1400, 256)] {
             let mut net = Net::new("trib-xdp-path").expect("a network");
-            let host = net
-                .add_host("agg", xdp_link(mtu))
-                .expect("the aggregator's host");
+            let host = net.add_host("agg", xdp_link(mtu)).expect("the aggregator's host");
             let link = |mtu| Link {
                 mtu,
                 ..Link::default()
@@ -28,7 +26,16 @@ fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
             let rack = net.add_switch("rack", link(middle)).expect("a switch");
             let far = net.add_host_at(&rack, "far", link(mtu)).expect("a host");
             let _server = server.start(&host, None);
-            let sums = ["--bytes", "3MiB", "--iterations", "3", "--warmup", "0", "--window", "32"];
+            let sums = [
+                "--bytes",
+                "3MiB",
+                "--iterations",
+                "3",
+                "--warmup",
+                "0",
+                "--window",
+                "32",
+            ];
             let workers = [&near, &far];
             let ranks = (0..workers.len()).map(|rank| {
                 bench(
