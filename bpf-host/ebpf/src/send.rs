@@ -63,7 +63,7 @@ pub(crate) fn echo(context: &XdpContext, answer: &[u8; HEADER_LEN], lanes: Lanes
 #[inline(always)]
 fn echo_of<const N: usize>(context: &XdpContext, answer: &[u8; HEADER_LEN]) -> Option<u32> {
     let len = HEADER_LEN + 4 * N;
-    resized(context, len)?;
+    // Before the frame gets its length: the compiler would leave out the check where it has that length already.
     let start = context.data() + FRAMING;
     if start + len > context.data_end() {
         return None;
@@ -79,7 +79,7 @@ fn echo_of<const N: usize>(context: &XdpContext, answer: &[u8; HEADER_LEN]) -> O
     for place in HEADER_LEN / 8..len / 8 {
         put(place, 0);
     }
-    let front = frame::front(context)?;
+    let front = resized(context, len)?;
     front.framing.measure(len, frame::header_sum(answer));
     Some(reply(context, front))
 }
