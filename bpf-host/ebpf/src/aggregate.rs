@@ -95,10 +95,10 @@ pub(crate) fn aggregate(context: &XdpContext) -> u32 {
 /// What is for no slot: a probe, or nothing of use.
 #[inline(always)]
 fn other(context: &XdpContext, header: &[u8; HEADER_LEN], len: usize, invalid: Invalid) -> u32 {
-    let Some(probe) = Probe::read(header) else {
+    let (Some(epoch), Some(probe)) = (maps::probe_epoch(), Probe::read(header)) else {
         return drop(invalid.counter());
     };
-    match probe.answer(maps::epoch(), len) {
+    match probe.answer(epoch, len) {
         Ok((answer, lanes)) => {
             let sent = send::echo(context, &answer.emit(), lanes);
             sent.unwrap_or_else(|| drop(Counter::DroppedLength))

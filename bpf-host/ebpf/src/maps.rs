@@ -16,7 +16,7 @@ static PORT: u16 = 0;
 #[unsafe(no_mangle)]
 static ADDRESS: u32 = 0;
 
-/// The epoch of the daemon's start, with which probes are answered.
+/// The epoch of the daemon's start, with which probes are answered; 0: none are.
 #[unsafe(no_mangle)]
 static EPOCH: u32 = 0;
 
@@ -142,9 +142,12 @@ pub(crate) fn address() -> u32 {
     unsafe { core::ptr::read_volatile(&raw const ADDRESS) }
 }
 
-pub(crate) fn epoch() -> Epoch {
+/// With which probes are answered.
+#[inline(always)]
+pub(crate) fn probe_epoch() -> Option<Epoch> {
     // SAFETY: as for the port.
-    Epoch(unsafe { core::ptr::read_volatile(&raw const EPOCH) })
+    let epoch = unsafe { core::ptr::read_volatile(&raw const EPOCH) };
+    (epoch != 0).then_some(Epoch(epoch))
 }
 
 /// The time. The verifier knows the constant, and takes the test's clock out of a program that does not use it.

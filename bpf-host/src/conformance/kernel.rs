@@ -16,7 +16,9 @@ use bpf_layout::{JobEntry, MAX_JOBS, MemberEntry, Tally, member_index};
 
 use super::affinity::{cpus, stay_on};
 use super::frames;
-use super::programs::{Constants, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX, program, programs, run};
+use super::programs::{
+    Constants, EPOCH, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_TX, program, programs, run,
+};
 use super::raw::{self, Raw};
 use super::values::Values;
 use crate::load::{DELIVER, PROGRAM};
@@ -44,6 +46,8 @@ pub(super) struct Kernel {
     /// The program that addresses the clones, as it runs at each interface.
     deliver: Vec<OwnedFd>,
     redirects_replies: bool,
+    /// With which probes are answered; 0: none are.
+    pub(super) probe_epoch: u16,
     /// The number of the last frame for all members.
     number: Cell<u64>,
 }
@@ -64,12 +68,18 @@ impl Kernel {
 
     /// The same, for a veth or not.
     pub(super) fn load_at(bytes: u64, redirects_replies: bool) -> Self {
+        Self::load_with(bytes, redirects_replies, EPOCH)
+    }
+
+    /// The same, which answers probes of an epoch, or none.
+    pub(super) fn load_with(bytes: u64, redirects_replies: bool, probe_epoch: u16) -> Self {
         let memory = Memory::of(bytes);
         // Turns are a CPU's own.
         stay_on(cpus()[0]);
         let constants = Constants {
             test_clock: true,
             redirect_replies: redirects_replies,
+            probe_epoch,
         };
         let mut programs = programs(&memory, constants);
         let deliver = program(&programs, DELIVER)
@@ -110,6 +120,7 @@ impl Kernel {
             before,
             deliver: at_interfaces,
             redirects_replies,
+            probe_epoch,
             number: Cell::new(0),
         }
     }

@@ -8,7 +8,7 @@ use bpf_layout::{FRAMING, Tally};
 
 use super::frames;
 use super::kernel::Kernel;
-use super::programs::{EPOCH, XDP_PASS};
+use super::programs::XDP_PASS;
 
 /// Other jobs than the packet's are looked at after so many packets.
 const ALL_JOBS_EVERY: u64 = 64;
@@ -30,9 +30,14 @@ impl<'k> Pair<'k> {
         kernel.reset();
         let heads = jobs.iter().map(ModelJob::heads).sum();
         let lanes = jobs.iter().map(ModelJob::values).sum();
+        let lockstep = Lockstep::new(heads, lanes);
+        let lockstep = match kernel.probe_epoch {
+            0 => lockstep,
+            epoch => lockstep.answering_probes(epoch.into()),
+        };
         Self {
             kernel,
-            lockstep: Lockstep::new(heads, lanes).answering_probes(EPOCH.into()),
+            lockstep,
             packets: 0,
             relayed: 0,
             relayed_earlier: 0,

@@ -23,9 +23,11 @@ pub(super) struct Constants {
     pub(super) test_clock: bool,
     /// Replies are redirected, as at a veth.
     pub(super) redirect_replies: bool,
+    /// With which probes are answered; 0: none are.
+    pub(super) probe_epoch: u16,
 }
 
-/// With which probes are answered.
+/// With which probes are answered in most tests.
 pub(super) const EPOCH: u16 = 5;
 
 /// Loads all programs, for packets to the golden traces' aggregator.
@@ -37,7 +39,7 @@ pub(super) fn programs(memory: &Memory, constants: Constants) -> Ebpf {
         .map_max_entries("VALUES", memory.rows() as u32)
         .override_global("PORT", &AGGREGATOR.port(), true)
         .override_global("ADDRESS", &address, true)
-        .override_global("EPOCH", &u32::from(EPOCH), true)
+        .override_global("EPOCH", &u32::from(constants.probe_epoch), true)
         .override_global("TEST_CLOCK", &u8::from(constants.test_clock), true)
         .override_global("REDIRECT_REPLIES", &u8::from(constants.redirect_replies), true)
         .load(OBJECT)
