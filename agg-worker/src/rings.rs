@@ -71,7 +71,7 @@ fn ring_size(config: &Config) -> usize {
     let Some(window) = config.window else {
         return RING;
     };
-    let packet = datagram_bytes(config.most_lanes()) as usize + BESIDE;
+    let packet = datagram_bytes(config.most_lanes(true)) as usize + BESIDE;
     // One does not fit before the ring's end, some are Wants.
     (window as usize)
         .saturating_mul(packet)

@@ -1,4 +1,4 @@
-//! `cargo xtask compare`: Tributary and Gloo side by side, in one run, in network namespaces with limited links.
+//! `cargo xtask compare`: Tributary, Gloo and Open MPI side by side, in one run, in network namespaces with limited links.
 //!
 //! Each rank has a namespace; its link has the given rate in both directions. The aggregator has a namespace with an
 //! unlimited link: in-network aggregation presumes that the network's core is not the bottleneck; `--tree` is the case
@@ -6,18 +6,19 @@
 
 mod loss;
 mod memif;
+mod side;
 mod training;
 mod tree;
 mod xdp;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use testnet::{Host, Link};
 
 use crate::field::Field;
 use crate::running::median;
-use crate::sides::{Gloo, bench, control, exit, number, prepare, serve, slowest};
+use crate::sides::{bench, build, exit, gloo, number, root, serve};
+use side::{Peer, Side};
 
 /// What to compare.
 #[derive(clap::Args)]
@@ -34,11 +35,14 @@ pub(crate) struct Compare {
     /// Turns of each side; a turn measures 3 iterations.
     #[arg(long, default_value_t = 3)]
     turns: usize,
-    /// Shares of packets that every host loses on arrival, Gloo's as ours, like 0.1%,1%: each side without and with each of them.
+    /// What else is measured, in turns with Tributary. A missing Open MPI is left out.
+    #[arg(long, value_delimiter = ',', default_value = "gloo,openmpi", conflicts_with_all = ["tree", "xdp", "memif", "training"])]
+    peers: Vec<Peer>,
+    /// Shares of packets that every host loses on arrival, the peers' as ours, like 0.1%,1%: each side without and with each of them.
     /// Packets are single then, which costs the machine several times as much: take a rate that it reaches, like 200mbit.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["tree", "xdp", "training"])]
     loss: Vec<loss::Loss>,
-    /// Bits of an element on Tributary's wire: 32, 16 or 8. Gloo's have 32.
+    /// Bits of an element on Tributary's wire: 32, 16 or 8. The peers' have 32.
     #[arg(long, default_value_t = 32)]
     wire: u32,
     /// Two racks with a leaf aggregator each, whose links to the root are slower: a tree, the root alone, and Gloo.
@@ -63,10 +67,9 @@ pub(crate) struct Compare {
 
 const ITERATIONS: usize = 3;
 
-/// Builds, measures and prints; the exit status says whether both sides ran.
+/// Builds, measures and prints; the exit status says whether all sides ran.
 pub(crate) fn run(compare: &Compare) -> ExitCode {
-    let python = (!compare.xdp).then_some(compare.python.as_str());
-    let measured = prepare(python).and_then(|()| {
+    let measured = prepare(compare).and_then(|()| {
         if compare.xdp {
             xdp::measure(compare)
         } else if compare.memif {
@@ -84,25 +87,38 @@ pub(crate) fn run(compare: &Compare) -> ExitCode {
     exit("compare", measured)
 }
 
-fn measure(compare: &Compare) -> Result<(), String> {
-    let Field {
-        aggregator, ranks, ..
-    } = &compare.field("trib-cmp", Link::default())?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for turn in 0..compare.turns {
-        let _serve = serve(aggregator, &[])?;
-        ours.push(compare.tributary(ranks, |_| control(aggregator))?);
-        theirs.push(compare.gloo(ranks, turn)?);
+/// Builds our side, and sees whether there is what the others need.
+fn prepare(compare: &Compare) -> Result<(), String> {
+    root()?;
+    if !compare.xdp && compare.peers.contains(&Peer::Gloo) {
+        gloo::check(&compare.python)?;
     }
-    let (ours, theirs) = (median(ours)?, median(theirs)?);
+    build()
+}
+
+fn measure(compare: &Compare) -> Result<(), String> {
+    let sides = Side::all(&compare.peers);
+    let field = compare.field("trib-cmp", Link::default())?;
+    let mut times = vec![Vec::new(); sides.len()];
+    for turn in 0..compare.turns {
+        let _serve = serve(&field.aggregator, &[])?;
+        for (side, times) in sides.iter().zip(&mut times) {
+            times.push(side.turn(compare, &field, turn)?);
+        }
+    }
+    let times: Vec<f64> = times.into_iter().map(median).collect::<Result<_, _>>()?;
     compare.about();
-    compare.row("tributary", ours);
-    compare.row("gloo", theirs);
+    for (side, &seconds) in sides.iter().zip(&times) {
+        compare.row(side.name(), seconds);
+    }
     let ring = 2.0 * (compare.ranks as f64 - 1.0) / compare.ranks as f64;
-    println!(
-        "  ratio      {:.2} (a ring moves {ring:.2} times the bytes)",
-        theirs / ours
-    );
+    for (side, seconds) in sides.iter().zip(&times).skip(1) {
+        println!(
+            "  {} / tributary {:.2} (a ring moves {ring:.2} times the bytes)",
+            side.name(),
+            seconds / times[0]
+        );
+    }
     Ok(())
 }
 
@@ -130,16 +146,6 @@ impl Compare {
             options.split(' ').map(str::to_owned).collect()
         })?;
         number(&figures, "median_seconds")
-    }
-
-    fn gloo(&self, ranks: &[Host], turn: usize) -> Result<f64, String> {
-        let gloo = Gloo {
-            python: &self.python,
-            bytes: self.bytes,
-            iterations: ITERATIONS,
-            delay: Duration::ZERO,
-        };
-        median(slowest(&gloo.run(ranks, turn)?))
     }
 
     fn about(&self) {

@@ -28,4 +28,11 @@ impl Field {
             _net: net,
         })
     }
+
+    /// Bytes that all ranks have sent by their links so far.
+    pub(crate) fn sent(&self) -> Result<u64, String> {
+        let sent = |rank: &Host| rank.counters().map(|counters| counters.tx_bytes);
+        let sent = self.ranks.iter().map(sent).sum::<Result<u64, _>>();
+        sent.map_err(|error| error.to_string())
+    }
 }

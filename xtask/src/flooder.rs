@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::sender::{Flood, Packets};
 use crate::running::{all, median, start};
-use crate::sides::{Here, TRIBUTARY, exit, figures, number, prepare, serve_here};
+use crate::sides::{Here, TRIBUTARY, build, exit, figures, number, serve_here};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -64,7 +64,7 @@ const NEIGHBOURS: [(&str, Neighbour); 6] = [
 
 /// Builds, measures and prints; the exit status says whether it could measure, and every sum was right.
 pub(crate) fn run(flooder: &Flooder) -> ExitCode {
-    exit("flooder", prepare(None).and_then(|()| flooder.measure()))
+    exit("flooder", build().and_then(|()| flooder.measure()))
 }
 
 impl Flooder {

@@ -14,6 +14,7 @@ mod ebpf;
 mod embedding;
 mod field;
 mod flooder;
+mod folder;
 mod fuzz;
 mod groups;
 mod needs;
@@ -63,7 +64,7 @@ enum Task {
         #[arg(long)]
         keep: bool,
     },
-    /// Measures all-reduce beside Gloo, in network namespaces (as root; needs Python with torch).
+    /// Measures all-reduce beside Gloo and Open MPI, in network namespaces (as root; Gloo needs Python with torch).
     Compare(compare::Compare),
     /// Measures what a slow rank costs the others, beside Gloo (as root; needs Python with torch).
     Stragglers(stragglers::Stragglers),

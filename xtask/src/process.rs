@@ -180,9 +180,14 @@ impl Drop for Group {
     }
 }
 
+/// The signal that asked us to stop, if one did.
+pub(crate) fn interrupted() -> Option<usize> {
+    let signal = INTERRUPTED.get()?.load(Ordering::Relaxed);
+    (signal != 0).then_some(signal)
+}
+
 fn exit_if_interrupted(group: &mut Group) {
-    let signal = INTERRUPTED.get().map_or(0, |flag| flag.load(Ordering::Relaxed));
-    if signal != 0 {
+    if let Some(signal) = interrupted() {
         eprintln!("stopped by signal {signal}");
         let _ = group.stop();
         cleanup::namespaces();

@@ -2,12 +2,17 @@
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::process::interrupted;
+
 /// Nothing that is waited for may take longer.
 const LIMIT: Duration = Duration::from_secs(300);
+
+/// How often it is looked whether that time is over, or we are to stop.
+const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// A program that is ended when this is dropped.
 pub(crate) struct Running(Child);
@@ -49,8 +54,32 @@ pub(crate) fn start(mut command: Command) -> Result<Running, String> {
         .map_err(|error| format!("{} does not start: {error}", command.get_program().display()))
 }
 
-/// Runs all to their end, side by side; what hangs is ended.
+/// Runs ranks to their end, side by side; what hangs is ended.
 pub(crate) fn all(commands: impl IntoIterator<Item = Command>) -> Result<Vec<Output>, String> {
+    let outputs = to_their_end(commands, LIMIT)?;
+    match outputs.iter().position(|output| !output.status.success()) {
+        Some(rank) => Err(format!("rank {rank} {}", failure(&outputs[rank]))),
+        None => Ok(outputs),
+    }
+}
+
+/// Runs one program to its end, likewise. The caller knows its name.
+pub(crate) fn one(command: Command) -> Result<Output, String> {
+    let output = to_their_end([command], LIMIT)?.swap_remove(0);
+    if output.status.success() {
+        Ok(output)
+    } else {
+        Err(failure(&output))
+    }
+}
+
+fn failure(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    format!("failed ({}): {}", output.status, said.trim())
+}
+
+/// However they end. At the limit, or if we are to stop, all are killed, and that is an error.
+fn to_their_end(commands: impl IntoIterator<Item = Command>, limit: Duration) -> Result<Vec<Output>, String> {
     let mut children = Vec::new();
     for mut command in commands {
         command
@@ -65,29 +94,27 @@ pub(crate) fn all(commands: impl IntoIterator<Item = Command>) -> Result<Vec<Out
     let pids: Vec<Pid> = children.iter().map(Pid::from_child).collect();
     let (done, watch) = channel::<()>();
     let watchdog = std::thread::spawn(move || {
-        // Ended by `done` being dropped; else the time is over.
-        if watch.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+        let deadline = Instant::now() + limit;
+        loop {
+            // All have ended when `done` is dropped.
+            if watch.recv_timeout(LOOK_UP) == Err(RecvTimeoutError::Disconnected) {
+                return Ok(());
+            }
+            let reason = match interrupted() {
+                Some(signal) => format!("stopped by signal {signal}"),
+                None if Instant::now() >= deadline => format!("not done after {} s", limit.as_secs()),
+                None => continue,
+            };
             for pid in pids {
                 let _ = kill_process(pid, Signal::KILL);
             }
+            return Err(reason);
         }
     });
     let outputs: Result<Vec<Output>, _> = children.into_iter().map(Child::wait_with_output).collect();
     drop(done);
-    watchdog.join().map_err(|_| "the watchdog panicked")?;
-    let outputs = outputs.map_err(|error| format!("a program cannot be waited for: {error}"))?;
-    match outputs.iter().position(|output| !output.status.success()) {
-        Some(index) => {
-            let output = &outputs[index];
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!(
-                "rank {index} failed ({}): {}",
-                output.status,
-                said.trim()
-            ))
-        }
-        None => Ok(outputs),
-    }
+    watchdog.join().map_err(|_| "the watchdog panicked")??;
+    outputs.map_err(|error| format!("a program cannot be waited for: {error}"))
 }
 
 /// The middle one; of an even number the upper.
@@ -103,20 +130,29 @@ pub(crate) fn median(mut values: Vec<f64>) -> Result<f64, String> {
 mod tests {
     use super::*;
 
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
     #[test]
     fn the_rank_that_fails_is_named() {
-        let shell = |script: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            command
-        };
         let outputs = all([shell("echo 1"), shell("echo 2")]).unwrap();
         assert_eq!(outputs[1].stdout, b"2\n");
         let error = all([shell("true"), shell("echo why >&2; exit 3")]).unwrap_err();
         assert!(error.contains("rank 1") && error.contains("why"), "{error}");
+        let error = one(shell("echo why >&2; exit 3")).unwrap_err();
+        assert_eq!(error, "failed (exit status: 3): why");
         assert_eq!(
             (median(vec![3.0, 1.0, 2.0]), median(vec![]).is_err()),
             (Ok(2.0), true)
         );
+    }
+    #[test]
+    fn at_the_limit_all_are_ended() {
+        let ranks = [shell("exec sleep 600"), shell("exec sleep 600")];
+        let error = to_their_end(ranks, Duration::from_millis(100)).unwrap_err();
+        assert_eq!(error, "not done after 0 s");
     }
 }

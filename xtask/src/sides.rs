@@ -1,33 +1,31 @@
-//! The two sides of the comparisons, Tributary and Gloo, each with its ranks on hosts of a test network.
+//! The sides of the comparisons, each with its ranks on hosts of a test network: Tributary here, its peers below.
+
+pub(crate) mod gloo;
+pub(crate) mod openmpi;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use serde_json::Value;
 use testnet::Host;
 
+use crate::needs::is_root;
 use crate::running::{Running, all, start};
 use crate::step::cargo;
 
 pub(crate) const TRIBUTARY: &str = "target/release/tributary";
-const GLOO: &str = "xtask/src/gloo.py";
 
-/// Builds our side, and sees whether the other one is there.
-pub(crate) fn prepare(python: Option<&str>) -> Result<(), String> {
-    if let Some(python) = python {
-        if !rustix::process::geteuid().is_root() {
-            return Err("network namespaces need root".into());
-        }
-        let torch = Command::new(python)
-            .args(["-c", "import torch.distributed"])
-            .output();
-        if !torch.is_ok_and(|output| output.status.success()) {
-            return Err(format!(
-                "{python} has no torch: `pip install torch`, or name another with --python"
-            ));
-        }
+/// Whether we may make network namespaces.
+pub(crate) fn root() -> Result<(), String> {
+    if is_root() {
+        Ok(())
+    } else {
+        Err("network namespaces need root".into())
     }
+}
+
+/// Builds our side.
+pub(crate) fn build() -> Result<(), String> {
     let build = cargo("build --release --package tributary").status();
     if build.is_ok_and(|status| status.success()) {
         Ok(())
@@ -144,63 +142,4 @@ pub(crate) fn number(figures: &Value, name: &str) -> Result<f64, String> {
     figures[name]
         .as_f64()
         .ok_or_else(|| format!("no {name} in {figures}"))
-}
-
-/// What Gloo does.
-pub(crate) struct Gloo<'a> {
-    pub(crate) python: &'a str,
-    pub(crate) bytes: u64,
-    pub(crate) iterations: usize,
-    /// The last rank begins each operation so much later.
-    pub(crate) delay: Duration,
-}
-
-impl Gloo<'_> {
-    /// Runs it with a rank on each host; the seconds of each iteration, by rank.
-    pub(crate) fn run(&self, hosts: &[Host], turn: usize) -> Result<Vec<Vec<f64>>, String> {
-        let commands = hosts.iter().enumerate().map(|(rank, host)| {
-            let mut gloo = host.command(self.python);
-            gloo.env("MASTER_ADDR", hosts[0].address().to_string())
-                .env("GLOO_SOCKET_IFNAME", "eth0");
-            self.tell(gloo, rank, hosts.len(), turn)
-        });
-        Self::seconds(&all(commands)?)
-    }
-
-    /// Runs it with so many ranks on this machine; the seconds of each iteration, by rank.
-    pub(crate) fn run_here(&self, ranks: usize, turn: usize) -> Result<Vec<Vec<f64>>, String> {
-        let commands = (0..ranks).map(|rank| {
-            let mut gloo = Command::new(self.python);
-            gloo.env("MASTER_ADDR", "127.0.0.1")
-                .env("GLOO_SOCKET_IFNAME", "lo");
-            self.tell(gloo, rank, ranks, turn)
-        });
-        Self::seconds(&all(commands)?)
-    }
-
-    /// What is the same wherever a rank is.
-    fn tell(&self, mut gloo: Command, rank: usize, ranks: usize, turn: usize) -> Command {
-        let last = rank + 1 == ranks;
-        let delay = if last { self.delay } else { Duration::ZERO };
-        gloo.args([GLOO, &self.bytes.to_string(), &self.iterations.to_string()]);
-        gloo.arg(delay.as_secs_f64().to_string());
-        gloo.env("RANK", rank.to_string())
-            .env("WORLD_SIZE", ranks.to_string())
-            // Another port each turn: the last one's may linger.
-            .env("MASTER_PORT", (29_500 + turn).to_string());
-        gloo
-    }
-
-    fn seconds(outputs: &[Output]) -> Result<Vec<Vec<f64>>, String> {
-        String::from_utf8_lossy(&outputs[0].stdout)
-            .lines()
-            .map(|line| serde_json::from_str(line).map_err(|_| format!("gloo printed: {line}")))
-            .collect()
-    }
-}
-
-/// The slowest rank of each iteration.
-pub(crate) fn slowest(iterations: &[Vec<f64>]) -> Vec<f64> {
-    let slowest = |seconds: &Vec<f64>| seconds.iter().copied().fold(0.0, f64::max);
-    iterations.iter().map(slowest).collect()
 }

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::running::{Running, start};
-use crate::sides::{Here, TRIBUTARY, exit, prepare, serve_here};
+use crate::sides::{Here, TRIBUTARY, build, exit, serve_here};
 
 /// How long, and how much.
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ const SIZES: usize = 10_000;
 
 /// Runs and prints; the exit status says whether memory stayed as it was.
 pub(crate) fn run(soak: &Soak) -> ExitCode {
-    exit("soak", prepare(None).and_then(|()| soak.measure()))
+    exit("soak", build().and_then(|()| soak.measure()))
 }
 
 impl Soak {

@@ -10,7 +10,8 @@ use testnet::Link;
 
 use crate::field::Field;
 use crate::running::median;
-use crate::sides::{Gloo, bench, control, exit, number, prepare, serve, slowest};
+use crate::sides::gloo::{self, Gloo, slowest};
+use crate::sides::{bench, build, control, exit, number, root, serve};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -145,7 +146,10 @@ struct Cell {
 pub(crate) fn run(stragglers: &Stragglers) -> ExitCode {
     exit(
         "stragglers",
-        prepare(Some(&stragglers.python)).and_then(|()| stragglers.measure()),
+        root()
+            .and_then(|()| gloo::check(&stragglers.python))
+            .and_then(|()| build())
+            .and_then(|()| stragglers.measure()),
     )
 }
 

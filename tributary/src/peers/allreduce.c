@@ -1,4 +1,7 @@
-/* An all-reduce with MPI, for `tributary bench allreduce --compare openmpi`: what gloo.py does. */
+/*
+ * An all-reduce with MPI, what gloo.py does: for `tributary bench allreduce --compare openmpi`, where all ranks are on one
+ * machine, and for `cargo xtask compare`, where each has a link of its own.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,10 +43,21 @@ static void fill(void *values, int is_float, size_t count, int value)
 			((int *)values)[i] = value;
 }
 
+static void check(const void *values, int is_float, size_t count, int expected)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (is_float ? ((const float *)values)[i] != (float)expected : ((const int *)values)[i] != expected) {
+			fprintf(stderr, "MPI's sum is wrong\n");
+			MPI_Abort(MPI_COMM_WORLD, 1);
+		}
+}
+
 static void measure(int is_float, size_t bytes, int iterations)
 {
 	MPI_Datatype type = is_float ? MPI_FLOAT : MPI_INT;
-	size_t count = bytes / 4, i;
+	size_t count = bytes / 4;
 	int rank, world, turn, expected;
 	void *values = malloc(bytes > 0 ? bytes : 1);
 	double *times = malloc(iterations * sizeof(*times)), used = 0, total = 0;
@@ -54,11 +68,7 @@ static void measure(int is_float, size_t bytes, int iterations)
 	expected = world * (world + 1) / 2;
 	fill(values, is_float, count, rank + 1);
 	MPI_Allreduce(MPI_IN_PLACE, values, (int)count, type, MPI_SUM, MPI_COMM_WORLD);
-	for (i = 0; i < count; i++)
-		if (is_float ? ((float *)values)[i] != (float)expected : ((int *)values)[i] != expected) {
-			fprintf(stderr, "MPI's sum is wrong\n");
-			MPI_Abort(MPI_COMM_WORLD, 1);
-		}
+	check(values, is_float, count, expected);
 	before = sent();
 	for (turn = 0; turn < iterations; turn++) {
 		double begun, begun_cpu;
@@ -73,6 +83,7 @@ static void measure(int is_float, size_t bytes, int iterations)
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	before = sent() - before;
+	check(values, is_float, count, expected);
 	MPI_Allreduce(MPI_IN_PLACE, times, iterations, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	MPI_Reduce(&used, &total, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (rank == 0) {

@@ -34,7 +34,8 @@ pub(super) fn run(task: &Task, interrupt: &Interrupt) -> Result<Result<Vec<PeerF
         let mut version = Command::new(launcher);
         version.arg("--version");
         match run_all([version], interrupt)? {
-            Ok(said) if said.contains("Open MPI") => {
+            // The first line has the name it was called by, and only sometimes the project's.
+            Ok(said) if said.contains("open-mpi.org") => {
                 let folder =
                     Folder(std::env::temp_dir().join(format!("tributary-mpi-{}", std::process::id())));
                 fs::create_dir_all(&folder.0).map_err(Failure::io("make a temporary folder"))?;

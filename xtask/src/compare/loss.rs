@@ -1,4 +1,4 @@
-//! The same loss for both sides: each host drops a share of what arrives, whatever protocol it is (nftables).
+//! The same loss for all sides: each host drops a share of what arrives, whatever protocol it is (nftables).
 //!
 //! A sender's offloads would have a train of many TCP segments, up to 64 KiB, pass a virtual link as one packet, and the rule
 //! would drop it as one. So they are off while this measures, with and without loss, and the rule's own counters say whether
@@ -6,10 +6,10 @@
 
 use testnet::{Host, Link};
 
-use crate::compare::Compare;
-use crate::field::Field;
+use super::Compare;
+use super::side::Side;
 use crate::running::{all, median};
-use crate::sides::{control, serve};
+use crate::sides::serve;
 
 /// Of so many packets the rule drops some: the finest share there is.
 const OF: u32 = 10_000;
@@ -43,53 +43,56 @@ struct Seen {
     dropped: u64,
 }
 
+/// What a side did under one share of loss.
+#[derive(Clone, Default)]
+struct Cell {
+    seconds: Vec<f64>,
+    seen: Seen,
+}
+
 /// Each side without loss and with each share of it, in turns.
 pub(super) fn measure(compare: &Compare) -> Result<(), String> {
-    let Field {
-        aggregator, ranks, ..
-    } = &compare.field("trib-cmp", Link::default())?;
-    let hosts: Vec<&Host> = ranks.iter().chain([aggregator]).collect();
+    let sides = Side::all(&compare.peers);
+    let field = compare.field("trib-cmp", Link::default())?;
+    let hosts: Vec<&Host> = field.ranks.iter().chain([&field.aggregator]).collect();
     offloads_off(&hosts)?;
     let shares: Vec<Loss> = std::iter::once(Loss(0))
         .chain(compare.loss.iter().copied())
         .collect();
-    let mut times = vec![[Vec::new(), Vec::new()]; shares.len()];
-    let mut seen = vec![[Seen::default(); 2]; shares.len()];
+    let mut rows = vec![vec![Cell::default(); sides.len()]; shares.len()];
     for turn in 0..compare.turns {
-        for (number, loss) in shares.iter().enumerate() {
-            let _serve = serve(aggregator, &[])?;
-            lose(&hosts, *loss)?;
-            times[number][0].push(compare.tributary(ranks, |_| control(aggregator))?);
-            seen[number][0].add(&look(&hosts)?);
-            lose(&hosts, *loss)?;
-            // Another port each time: the last one's may linger.
-            times[number][1].push(compare.gloo(ranks, turn * shares.len() + number)?);
-            seen[number][1].add(&look(&hosts)?);
+        for (number, (loss, row)) in shares.iter().zip(&mut rows).enumerate() {
+            let _serve = serve(&field.aggregator, &[])?;
+            for (side, cell) in sides.iter().zip(row) {
+                lose(&hosts, *loss)?;
+                cell.seconds
+                    .push(side.turn(compare, &field, turn * shares.len() + number)?);
+                cell.seen.add(&look(&hosts)?);
+            }
         }
     }
     compare.about();
     println!("  each host drops a share of all packets that arrive; segmentation offloads are off");
-    let sides = ["tributary", "gloo"];
-    let mut without = [0.0; 2];
-    for ((loss, times), seen) in shares.iter().zip(times).zip(seen) {
-        for (side, (times, seen)) in times.into_iter().zip(seen).enumerate() {
-            let seconds = median(times)?;
+    let mut without = vec![0.0; sides.len()];
+    for (loss, row) in shares.iter().zip(rows) {
+        for ((side, cell), without) in sides.iter().zip(row).zip(&mut without) {
+            let seconds = median(cell.seconds)?;
             if *loss == Loss(0) {
-                without[side] = seconds;
+                *without = seconds;
             }
             println!(
                 "  loss {loss:<7} {:<10} {seconds:.4} s  {:.4} GB/s  {:.2} of its rate without loss  ({} packets of {:.0} bytes, {:.3} % dropped)",
-                sides[side],
+                side.name(),
                 compare.bytes as f64 / seconds / 1e9,
-                without[side] / seconds,
-                seen.packets,
-                seen.mean(),
-                seen.share() * 100.0,
+                *without / seconds,
+                cell.seen.packets,
+                cell.seen.mean(),
+                cell.seen.share() * 100.0,
             );
-            if seen.mean() > f64::from(compare.link().mtu) {
+            if cell.seen.mean() > f64::from(compare.link().mtu) {
                 return Err(format!(
                     "the rule saw packets of {:.0} bytes on average: trains, not packets; offloads are not off",
-                    seen.mean()
+                    cell.seen.mean()
                 ));
             }
         }

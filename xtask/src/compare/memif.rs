@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use crate::needs::DPDK;
 use crate::running::{Running, all, median, start};
-use crate::sides::{Gloo, TRIBUTARY, figures, slowest};
+use crate::sides::gloo::{Gloo, slowest};
+use crate::sides::{TRIBUTARY, figures};
 use crate::step::cargo;
 
 use super::{Compare, ITERATIONS};
