@@ -77,19 +77,14 @@ fn openmpi(found: &OpenMpi, algorithm: Algorithm, compare: &Compare, field: &Fie
 
 /// The algorithm that is the fastest here: which one depends on ranks and bytes, and Open MPI's own choice is for faster networks.
 fn tuned(found: &OpenMpi, compare: &Compare, field: &Field) -> Result<Algorithm, String> {
+    println!("openmpi, the fastest of whose algorithms takes part:");
     let mut turns = Vec::new();
     for algorithm in Algorithm::ALL {
-        turns.push((algorithm, openmpi(found, algorithm, compare, field)?));
+        let seconds = openmpi(found, algorithm, compare, field)?;
+        println!("  {:<18} {seconds:.4} s", algorithm.name);
+        turns.push((algorithm, seconds));
     }
-    let said: Vec<String> = turns
-        .iter()
-        .map(|(algorithm, seconds)| format!("{} {seconds:.4} s", algorithm.name()))
-        .collect();
-    println!(
-        "openmpi, the fastest of its algorithms takes part: {}",
-        said.join(", ")
-    );
-    fastest(&turns).ok_or_else(|| "Open MPI has no algorithms".into())
+    fastest(&turns).ok_or_else(|| "Open MPI has no algorithm".into())
 }
 
 fn fastest(turns: &[(Algorithm, f64)]) -> Option<Algorithm> {

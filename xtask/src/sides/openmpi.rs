@@ -26,9 +26,10 @@ const NAMES: [(&str, &str); 2] = [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc",
 const PACKAGES: &str = "`apt-get install openmpi-bin libopenmpi-dev gcc`";
 
 /// TCP by the hosts' links, for control, too; no daemon that starts others. There may be more ranks than cores, so they yield,
-/// and none is bound: each daemon has one rank only, and would bind it to the machine's first core.
+/// and none is bound: each daemon has one rank only, and would bind it to the machine's first core. Two connections between
+/// ranks: by one, two that send to each other at once do so in turns every other time, which takes twice as long.
 const OPTIONS: &str = "--oversubscribe --bind-to none --mca plm rsh --mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl \
-                       tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1 \
+                       tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca btl_tcp_links 2 --mca mpi_yield_when_idle 1 \
                        --mca coll_tuned_use_dynamic_rules 1";
 
 /// Open MPI, and the program that is measured, built.
@@ -90,7 +91,7 @@ impl OpenMpi {
         launch.arg("--allow-run-as-root");
         launch.args(["--host", &addresses.join(","), "-np", &hosts.len().to_string()]);
         launch.args(["--mca", "plm_rsh_agent", &format!("sh {}", agent.display())]);
-        let number = algorithm.number().to_string();
+        let number = algorithm.number.to_string();
         launch.args(["--mca", "coll_tuned_allreduce_algorithm", &number]);
         // What it keeps beside its processes goes with the folder.
         launch.args(["--mca", "orte_tmpdir_base"]).arg(self.folder.path());

@@ -1,38 +1,23 @@
-//! The algorithms that Open MPI's component `tuned` has for an all-reduce of many ranks.
+//! The algorithms of Open MPI's component `tuned` for an all-reduce.
 
-/// Those that are the fastest of all in some case: two ranks, small tensors or large ones.
+/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    RecursiveDoubling,
-    Ring,
-    SegmentedRing,
-    Rabenseifner,
+pub(crate) struct Algorithm {
+    pub(crate) name: &'static str,
+    /// As `ompi_info --param coll tuned --level 9` lists them.
+    pub(super) number: u8,
 }
 
 impl Algorithm {
+    /// Those that are the fastest in some case: few ranks or many, small tensors or large ones.
     pub(crate) const ALL: [Self; 4] = [
-        Self::RecursiveDoubling,
-        Self::Ring,
-        Self::SegmentedRing,
-        Self::Rabenseifner,
+        Self::new("recursive doubling", 3),
+        Self::new("ring", 4),
+        Self::new("segmented ring", 5),
+        Self::new("Rabenseifner's", 6),
     ];
 
-    /// Its number, as `ompi_info --param coll tuned --level 9` lists them.
-    pub(super) fn number(self) -> u8 {
-        match self {
-            Self::RecursiveDoubling => 3,
-            Self::Ring => 4,
-            Self::SegmentedRing => 5,
-            Self::Rabenseifner => 6,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::RecursiveDoubling => "recursive doubling",
-            Self::Ring => "ring",
-            Self::SegmentedRing => "segmented ring",
-            Self::Rabenseifner => "Rabenseifner's",
-        }
+    const fn new(name: &'static str, number: u8) -> Self {
+        Self { name, number }
     }
 }
