@@ -29,8 +29,8 @@ const PACKAGES: &str = "`apt-get install openmpi-bin libopenmpi-dev gcc`";
 /// and none is bound: each daemon has one rank only, and would bind it to the machine's first core. Two connections between
 /// ranks: by one, two that send to each other at once do so in turns every other time, which takes twice as long.
 const OPTIONS: &str = "--oversubscribe --bind-to none --mca plm rsh --mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl \
-                       tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca btl_tcp_links 2 --mca mpi_yield_when_idle 1 \
-                       --mca coll_tuned_use_dynamic_rules 1";
+                       tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca btl_tcp_links 2 \
+                       --mca mpi_yield_when_idle 1 --mca coll_tuned_use_dynamic_rules 1";
 
 /// Open MPI, and the program that is measured, built.
 pub(crate) struct OpenMpi {
