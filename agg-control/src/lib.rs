@@ -24,6 +24,7 @@ mod convert;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod incoming;
 mod messages;
 mod metrics;
 mod negotiate;

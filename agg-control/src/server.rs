@@ -14,6 +14,7 @@ use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use crate::client::ControlError;
 use crate::config::{ConfigError, ControlConfig, TlsConfig};
+use crate::incoming::Incoming;
 use crate::metrics;
 use crate::plane::DataPlane;
 use crate::proto::control_server;
@@ -126,6 +127,7 @@ pub fn serve_on(
         TcpIncoming::from(tokio::net::TcpListener::from_std(listener).map_err(ServeError::Listener)?)
             .with_nodelay(Some(true))
     };
+    let incoming = Incoming::new(incoming);
     let (stop, stopped) = oneshot::channel();
     let serving = serve_until_stopped(router, incoming, metrics, uplink, shared.clone(), stopped);
     let thread = std::thread::Builder::new()
@@ -238,7 +240,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
 
 async fn serve_until_stopped(
     router: Router,
-    incoming: TcpIncoming,
+    incoming: Incoming<TcpIncoming>,
     metrics: Option<TcpListener>,
     uplink: Option<Uplink>,
     shared: Arc<Shared>,

@@ -221,7 +221,7 @@ fn the_status_shows_the_host_and_its_jobs() {
     assert_eq!(status.description, client.describe().unwrap());
     assert_eq!(status.description.host, plane.capabilities);
     assert_eq!(
-        status.description.memory_used(),
+        status.description.host.memory_per_shard - status.description.memory_free,
         agg_control::slot_memory(terms.lanes, terms.window, terms.generations)
     );
     let shown = &status.jobs[0];

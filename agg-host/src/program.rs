@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use crate::say;
+use crate::{explained, say};
 
 /// Logs to standard error, runs `serve` with what waits for Ctrl-C or SIGTERM, and says on one line why it failed.
 ///
@@ -30,7 +30,7 @@ pub fn run<E: Display>(name: &str, serve: impl FnOnce(&dyn Fn()) -> Result<(), E
     match serve(&|| stopped.recv().unwrap_or(())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("{name}: {error}"));
+            say(&format!("{name}: {}", explained(&error.to_string())));
             ExitCode::FAILURE
         }
     }

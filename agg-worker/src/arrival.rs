@@ -4,11 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agg_control::{Capabilities, ControlClient, Registration, Resume};
-use agg_core::wire::packet_len;
+use agg_control::{Capabilities, ControlClient, Registration, Resume, datagram_bytes};
 
 use crate::Config;
-use crate::config::UNASKED;
 use crate::place::Place;
 use crate::probe;
 use crate::rings::Rings;
@@ -76,6 +74,16 @@ pub(crate) fn arrive(
     })
 }
 
+/// Bytes of the largest datagram that the routes of this machine carry to all of these aggregators: a job keeps its chunk size
+/// where it goes on. One without a route is not waited for, nor with a transport of its own, which has one MTU.
+fn carried_to_all(config: &Config, addresses: &[String]) -> usize {
+    let udp = Udp::new(config);
+    let addresses = addresses.iter().filter(|_| config.transport.is_none());
+    let resolved = addresses.filter_map(|address| resolve(address).ok());
+    let ways = resolved.filter_map(|address| udp.way(address).ok());
+    ways.map(|way| way.max_datagram).min().unwrap_or(usize::MAX)
+}
+
 pub(crate) fn resolve(address: &str) -> Result<SocketAddr, String> {
     let resolved = address.to_socket_addrs().map_err(|error| {
         format!("the aggregator's address '{address}' cannot be used: {error}; give host:port")
@@ -127,6 +135,13 @@ fn open_ports(
 }
 
 impl Arrival {
+    /// Takes care that the job can go on at any of these aggregators.
+    pub(crate) fn prepare_to_go_on_at(&mut self, config: &Config, addresses: &[String]) {
+        if config.fail_over && config.lanes.is_none() && addresses.len() > 1 {
+            self.max_datagram = self.max_datagram.min(carried_to_all(config, addresses));
+        }
+    }
+
     /// What to register with.
     pub(crate) fn registration(
         &self,
@@ -145,7 +160,8 @@ impl Arrival {
             max_datagram: if resume.is_some() || config.lanes.is_some() {
                 self.max_datagram as u32
             } else {
-                self.max_datagram.min(packet_len(UNASKED.count())) as u32
+                let most = config.most_lanes(self.rings.is_some());
+                datagram_bytes(most).min(self.max_datagram as u32)
             },
             receive_buffer: self.ports.receive_buffer(),
             slot_memory: None,

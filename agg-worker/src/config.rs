@@ -9,10 +9,11 @@ use udp_io::FaultConfig;
 
 use crate::{LocalGroup, Transport};
 
-/// The largest chunk size that is proposed unasked, whatever carries packets, so that the bits of a sum do not depend on that.
-/// On one machine 8192 make large tensors no faster, and small ones slower, as a chunk is sent whole; with 848 large ones take
-/// longer.
-pub(crate) const UNASKED: Lanes = Lanes::L2048;
+/// The largest chunk size that is proposed unasked through shared memory: with fewer lanes large tensors take longer.
+const UNASKED_SHARED: Lanes = Lanes::L8192;
+
+/// The same of datagrams, and of whoever asks for a window, which counts chunks: over loopback larger ones take longer.
+const UNASKED: Lanes = Lanes::L2048;
 
 /// What a rank is told at its start. Every rank of a world must be given the same `world` and `size`.
 #[derive(Debug, Clone)]
@@ -41,7 +42,8 @@ pub struct Config {
     /// How long [`crate::Communicator::close`] waits for the other ranks, answering an aggregator that restarts.
     pub linger: Duration,
     /// Chunk size in 32-bit lanes (256, 352, 848, 2048 or 8192). `None`: the largest up to 2048 that every rank's
-    /// path carries.
+    /// path carries, to stand-bys too; 8192 where all share memory with the aggregator, and have not asked for a window. A sum
+    /// of f32 depends on it in its last bits.
     pub lanes: Option<u32>,
     /// Chunks in flight on each stream. `None`: what the buffers of host and ranks hold.
     pub window: Option<u32>,
@@ -113,10 +115,14 @@ impl Config {
         self.shared_memory && self.transport.is_none() && self.faults.is_none()
     }
 
-    /// The most lanes that a chunk can have.
-    pub(crate) fn most_lanes(&self) -> u16 {
+    /// The most lanes that a chunk can have, through shared memory or else in datagrams.
+    pub(crate) fn most_lanes(&self, is_shared: bool) -> u16 {
         let asked = self.lanes.and_then(|lanes| u16::try_from(lanes).ok());
-        asked.unwrap_or(UNASKED.count() as u16)
+        let unasked = match self.window {
+            None if is_shared => UNASKED_SHARED,
+            _ => UNASKED,
+        };
+        asked.unwrap_or(unasked.count() as u16)
     }
 
     /// The same, with an aggregator at `host:port`: the first one, or one that takes over.

@@ -56,7 +56,8 @@ pub(crate) fn join(config: Config) -> Result<Joined, Error> {
 fn join_inner(config: Config) -> Result<Joined, String> {
     check(&config)?;
     let (addresses, mut embedded) = aggregators(&config)?;
-    let (index, arrival) = first_that_answers(&config, &addresses)?;
+    let (index, mut arrival) = first_that_answers(&config, &addresses)?;
+    arrival.prepare_to_go_on_at(&config, &addresses);
     let nonce = fresh_nonce();
     let registration = arrival.registration(&config, nonce, config.wait, None);
     let registered = arrival.control.register(&registration);

@@ -205,7 +205,9 @@ fn memory_mib(config: &Config) -> u64 {
         .window
         .map(|window| window.min(LARGEST_WINDOW.into()) as u16)
         .map(u16::next_power_of_two);
-    let needed = window.map_or(0, |window| slot_memory(config.most_lanes(), window, GENERATIONS));
+    let needed = window.map_or(0, |window| {
+        slot_memory(config.most_lanes(true), window, GENERATIONS)
+    });
     (2 * needed).div_ceil(1 << 20).max(MEMORY_MIB)
 }
 

@@ -71,7 +71,7 @@ fn ring_size(config: &Config) -> usize {
     let Some(window) = config.window else {
         return RING;
     };
-    let packet = datagram_bytes(config.most_lanes()) as usize + BESIDE;
+    let packet = datagram_bytes(config.most_lanes(true)) as usize + BESIDE;
     // One does not fit before the ring's end, some are Wants.
     (window as usize)
         .saturating_mul(packet)
@@ -157,7 +157,9 @@ impl Link for RingLink {
             return Ok(());
         };
         loop {
-            match receive.receive(&mut self.packet) {
+            let received = receive.receive(&mut self.packet);
+            self.counts.too_long = receive.oversized();
+            match received {
                 Ok(Some(packet)) => each(self.shard, packet, Ecn::Clear),
                 Ok(None) => return Ok(()),
                 Err(error) => {
@@ -189,5 +191,55 @@ impl Link for RingLink {
             io::ErrorKind::BrokenPipe,
             "the aggregator has let go of the memory that was shared with it",
         ))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use agg_control::HostKind;
+    use shm_io::Door;
+
+    use super::*;
+
+    /// Longer than anything takes, unless it hangs.
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn what_is_longer_than_the_job_s_packets_is_counted() {
+        let name = format!("agg-worker-rings-{}", std::process::id());
+        let door = Door::open(&name).unwrap();
+        let host = Capabilities {
+            kind: HostKind::Udp,
+            version: String::new(),
+            epoch: 1,
+            data_ip: None,
+            base_port: 4601,
+            shards: 1,
+            lanes: vec![256],
+            memory_per_shard: 0,
+            receive_buffer: 0,
+            receive_ring: 0,
+            answers_probes: false,
+            shared_memory: name,
+        };
+        let shard = "127.0.0.1:4601".parse().unwrap();
+        let config = Config::new("rings", 0, 1);
+        let (rings, line) = std::thread::scope(|scope| {
+            let rank = scope.spawn(|| Rings::attach(&config, &host, shard, 1).unwrap());
+            let call = door.accept(LONG).unwrap().unwrap();
+            let line = call.answer(64, Ok).unwrap();
+            (rank.join().unwrap(), line)
+        });
+        let (mut send, _receive) = line.split();
+        for packet in [&[1; 100][..], &[2; 101], &[3; 9]] {
+            assert!(send.push(packet));
+        }
+        send.publish();
+        let mut link = rings.link(0, 100);
+        let mut came = Vec::new();
+        link.receive(&mut |_, packet, _| came.push(packet.to_vec()))
+            .unwrap();
+        assert_eq!(came, [vec![1; 100], vec![3; 9]]);
+        assert_eq!(link.counts().too_long, 1);
     }
 }

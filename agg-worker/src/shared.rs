@@ -222,6 +222,7 @@ impl Shared {
             let counts = stream.counts();
             stats.packets_sent += counts.sent;
             stats.packets_unsent += counts.unsent;
+            stats.packets_invalid += worker.invalid + counts.too_long;
             stats.injected_losses += counts.lost;
             stats.resends += worker.resent();
             stats.resends_timeout += worker.resent_timeout;

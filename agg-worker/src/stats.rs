@@ -17,6 +17,8 @@ pub struct Stats {
     pub packets_sent: u64,
     /// Packets for which there was no room or no way: they were sent again.
     pub packets_unsent: u64,
+    /// Packets that came and were dropped: damaged, too long, or not of this job.
+    pub packets_invalid: u64,
     /// Chunks sent again, for whatever reason.
     pub resends: u64,
     /// Of those: since the resend timer fired.

@@ -110,6 +110,8 @@ pub struct LinkCounts {
     pub unsent: u64,
     /// Lost on purpose, both ways.
     pub lost: u64,
+    /// Came, and were dropped since they were longer than any packet of the job.
+    pub too_long: u64,
 }
 
 impl std::ops::Add for LinkCounts {
@@ -120,6 +122,7 @@ impl std::ops::Add for LinkCounts {
             sent: self.sent + other.sent,
             unsent: self.unsent + other.unsent,
             lost: self.lost + other.lost,
+            too_long: self.too_long + other.too_long,
         }
     }
 }

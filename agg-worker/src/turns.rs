@@ -15,6 +15,8 @@ struct State {
     next: u64,
     /// The ticket whose turn it is.
     serving: u64,
+    /// Threads that sleep until that changes: to wake nobody costs a system call, too.
+    waiting: u32,
 }
 
 /// A place in the order. Dropping it lets the next one go on.
@@ -46,17 +48,21 @@ impl Turns {
     pub(crate) fn wait(&self, number: u64) -> Ticket<'_> {
         let mut state = self.lock();
         while state.serving != number {
+            state.waiting += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         Ticket { turns: self, number }
     }
 
     /// Whether nobody has a place; waits for that at most `timeout`.
     pub(crate) fn wait_idle(&self, timeout: Duration) -> bool {
-        let state = self.lock();
+        let mut state = self.lock();
         let busy = |state: &mut State| state.next != state.serving;
+        state.waiting += 1;
         let waited = self.changed.wait_timeout_while(state, timeout, busy);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
         state.next == state.serving
     }
 }
@@ -65,7 +71,9 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut state = self.turns.lock();
         state.serving = self.number + 1;
-        self.turns.changed.notify_all();
+        if state.waiting > 0 {
+            self.turns.changed.notify_all();
+        }
     }
 }
 

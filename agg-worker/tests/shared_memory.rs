@@ -100,6 +100,8 @@ fn sums_have_the_bits_that_they_have_by_udp_and_nothing_stays_open() {
         let address = host.control_addr().to_string();
         (0..3).map(move |rank| Config {
             shared_memory: shared[rank as usize],
+            // Otherwise chunks are larger through shared memory.
+            lanes: Some(2048),
             ..Config::new(name, rank, 3).with_aggregator(address.clone())
         })
     };
@@ -120,6 +122,22 @@ fn sums_have_the_bits_that_they_have_by_udp_and_nothing_stays_open() {
         .map(|(_, count)| *count)
         .sum();
     assert_eq!(unsent, 0, "no ring was ever full");
+}
+
+#[test]
+fn chunks_are_larger_where_all_share_memory_and_asked_for_nothing() {
+    let host = host(1);
+    let lanes = |shared: [bool; 2], window| {
+        let configs = (0..2).map(|rank| Config {
+            shared_memory: shared[rank as usize],
+            window,
+            ..Config::new("lanes", rank, 2).with_aggregator(host.control_addr().to_string())
+        });
+        world(configs, |rank| rank.stats().lanes)
+    };
+    assert_eq!(lanes([true; 2], None), [8192; 2]);
+    assert_eq!(lanes([true, false], None), [2048; 2]);
+    assert_eq!(lanes([true; 2], Some(64)), [2048; 2]);
 }
 
 /// Also where the window is larger than the rings would be.

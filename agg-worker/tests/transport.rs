@@ -1,5 +1,5 @@
 //! Ranks whose packets go another way than through sockets of `udp-io`: here one packet at a time through plain ones, which
-//! have no room now and then.
+//! have no room now and then, and begin with nonsense.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agg_worker::transport::{Ecn, Link, LinkCounts, Ports, Transport, TransportError, Way};
-use agg_worker::{Communicator, Config, Error};
+use agg_worker::{Communicator, Config, Error, Stats};
 use udp_host::{HostConfig, UdpHost};
 
 /// Of so many times that there could be room, there is none once.
@@ -67,6 +67,7 @@ impl Ports for PlainPorts {
             socket: self.sockets[stream].try_clone().unwrap(),
             packet: vec![0; max_packet],
             asked: 0,
+            has_come: false,
             without_room: Arc::clone(&self.without_room),
             counts: LinkCounts::default(),
         })
@@ -82,6 +83,7 @@ struct PlainLink {
     socket: UdpSocket,
     packet: Vec<u8>,
     asked: u64,
+    has_come: bool,
     without_room: Arc<AtomicU64>,
     counts: LinkCounts,
 }
@@ -109,6 +111,10 @@ impl Link for PlainLink {
         let mut packet = [0; 2048];
         self.socket.set_nonblocking(true)?;
         while let Ok((len, source)) = self.socket.recv_from(&mut packet) {
+            if !std::mem::replace(&mut self.has_come, true) {
+                each(source, &[0; 80], Ecn::Clear);
+                self.counts.too_long += 1;
+            }
             each(source, &packet[..len], Ecn::Clear);
         }
         Ok(())
@@ -155,8 +161,8 @@ fn host() -> UdpHost {
     .expect("it starts")
 }
 
-/// The bits of sums of two ranks, and the packets that they say to have sent.
-fn sums(host: &UdpHost, name: &str, transport: Option<&Arc<Plain>>) -> Vec<(Vec<u32>, u64)> {
+/// The bits of sums of two ranks, and what they say of their packets.
+fn sums(host: &UdpHost, name: &str, transport: Option<&Arc<Plain>>) -> Vec<(Vec<u32>, Stats)> {
     let address = host.control_addr().to_string();
     let rank = |rank: u32| {
         let mut config = Config::new(name, rank, 2).with_aggregator(address.clone());
@@ -170,9 +176,9 @@ fn sums(host: &UdpHost, name: &str, transport: Option<&Arc<Plain>>) -> Vec<(Vec<
             world.all_reduce(&mut values).expect("a sum");
             bits.extend(values.into_iter().map(f32::to_bits));
         }
-        let sent = world.stats().packets_sent;
+        let stats = world.stats();
         world.close().expect("it leaves");
-        (bits, sent)
+        (bits, stats)
     };
     std::thread::scope(|scope| {
         let ranks = [0, 1].map(|number| scope.spawn(move || rank(number)));
@@ -184,6 +190,7 @@ fn sums(host: &UdpHost, name: &str, transport: Option<&Arc<Plain>>) -> Vec<(Vec<
 fn packets_go_through_the_transport_and_sums_have_the_same_bits() {
     let host = host();
     let plain = Arc::new(Plain::default());
+    let stats = |sums: &[(Vec<u32>, Stats)]| sums.iter().map(|(_, stats)| *stats).collect::<Vec<_>>();
     let through = sums(&host, "plain", Some(&plain));
     let without = sums(&host, "kernel", None);
     assert!(through.iter().all(|(bits, _)| *bits == without[0].0));
@@ -191,7 +198,20 @@ fn packets_go_through_the_transport_and_sums_have_the_same_bits() {
     assert_eq!(plain.opened.load(Ordering::Relaxed), 2);
     assert!(plain.without_room.load(Ordering::Relaxed) > 0);
     // 101 004 elements in chunks of 256.
-    assert!(through.iter().all(|(_, sent)| *sent >= 396), "{through:?}");
+    let (through, without) = (stats(&through), stats(&without));
+    assert!(
+        through.iter().all(|stats| stats.packets_sent >= 396),
+        "{through:?}"
+    );
+    // For each of two streams what is nonsense, and what the link says was too long.
+    assert!(
+        through.iter().all(|stats| stats.packets_invalid == 4),
+        "{through:?}"
+    );
+    assert!(
+        without.iter().all(|stats| stats.packets_invalid == 0),
+        "{without:?}"
+    );
 }
 
 #[test]

@@ -330,6 +330,7 @@ fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict
     dictionary.set_item("busy_seconds", seconds(stats.busy))?;
     dictionary.set_item("stalled_seconds", seconds(stats.stalled))?;
     dictionary.set_item("packets_sent", stats.packets_sent)?;
+    dictionary.set_item("packets_invalid", stats.packets_invalid)?;
     dictionary.set_item("resends", stats.resends)?;
     dictionary.set_item("marked", stats.marked)?;
     dictionary.set_item("congestion_decreases", stats.congestion_decreases)?;

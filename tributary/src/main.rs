@@ -26,7 +26,10 @@ fn main() -> ExitCode {
     match cli.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::note(&format!("tributary: {}", failure.to_string().replace('\n', " ")));
+            output::note(&format!(
+                "tributary: {}",
+                agg_host::explained(&failure.to_string())
+            ));
             failure.exit_code()
         }
     }

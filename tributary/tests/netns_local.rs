@@ -1,6 +1,6 @@
 //! Hosts with several ranks each: those of one host share memory with a leaf in the first of them, and send one stream.
 
-use testjob::{Process, Rank, Said, Server, Work, carried, sums};
+use testjob::{Process, Rank, Said, Server, Work, carried, sums, sums_after};
 use testnet::{Host, Link, Net};
 
 const HOSTS: u32 = 2;
@@ -89,6 +89,24 @@ fn netns_a_hosts_link_carries_one_tensor_each_way_with_the_same_bits() {
         }
     }
     assert_eq!(results[0], results[1]);
+}
+
+/// Through shared memory chunks would be larger than what a link carries.
+#[test]
+#[ignore = "needs root"]
+fn netns_ranks_that_share_memory_go_on_at_an_aggregator_elsewhere() {
+    let cluster = Cluster::new("trib-away");
+    let host = &cluster.hosts[0];
+    let mut here = Server::new(env!("CARGO_BIN_EXE_tributary"), &["serve"]).start(host, None);
+    let _there = cluster.serve();
+    let work = Work::new("away", 2).of(40, &[1000, 300_000]);
+    let start = |rank| Rank::start(work.command(rank, host, &[host, &cluster.root]));
+    let ranks = [start(0), start(1)];
+    let before = carried([host]);
+    let sums = sums_after(&work, &ranks, || here.kill());
+    assert_eq!(sums.len(), work.operations);
+    let sent = carried([host])[0][0] - before[0][0];
+    assert!(sent > 1_000_000, "{sent} bytes to the stand-by");
 }
 
 /// Kills the first rank of the second host, and with it the leaf there; returns what the others say to their end.

@@ -45,6 +45,9 @@ pub enum HostError {
         /// What the system says.
         source: io::Error,
     },
+    /// The aggregator would run, but no rank could connect.
+    #[error("no room for the connections of ranks: {0}")]
+    Room(io::Error),
     /// There is no way to the lender of memory.
     #[error("there is no way to the lender of memory {lender}: {source}")]
     Lender {

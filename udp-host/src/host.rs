@@ -1,6 +1,8 @@
 //! A running host.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,6 +20,9 @@ use crate::{HostConfig, HostError};
 
 /// Receive buffer of the queue that no job has, in bytes: a train, so that the counters show that something came.
 const FOREIGN_BUFFER: usize = 64 << 10;
+
+/// Files that can be opened at least when a host has started: for the first connections, and lines of shared memory.
+const ROOM: usize = 16;
 
 /// A running aggregator. Dropping it stops it.
 pub struct UdpHost {
@@ -135,6 +140,7 @@ impl UdpHost {
         host.start_thread("stragglers".to_owned(), 0, move |plane, stop| {
             agg_host::watch(plane, threshold, stop);
         })?;
+        host.has_room().map_err(HostError::Room)?;
         Ok(host)
     }
 
@@ -154,6 +160,13 @@ impl UdpHost {
                 tracing::error!(%error, "the socket to the lender of memory is broken");
             }
         })
+    }
+
+    /// Whether this process may open some more files.
+    fn has_room(&self) -> io::Result<()> {
+        let socket = self.plane.shards[0].port.queues()[0].as_fd();
+        let files: io::Result<Vec<_>> = (0..ROOM).map(|_| socket.try_clone_to_owned()).collect();
+        files.map(drop)
     }
 
     /// Starts a thread that ends when the host does.

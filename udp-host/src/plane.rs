@@ -10,7 +10,7 @@ use agg_control::{
 };
 use agg_core::pool::slot_memory;
 use agg_core::slot::Head;
-use agg_core::{Epoch, JobConfig, Lanes};
+use agg_core::{Counter, Epoch, JobConfig, Lanes};
 use agg_host::{
     Names, Watched, job_config, member_endpoints, name as name_of, parent_endpoint, reachable,
     shard_counters, uplink, worst_lags,
@@ -237,6 +237,10 @@ impl DataPlane for Plane {
             .map(|(number, shard)| {
                 let state = shard.lock();
                 let mut counters = shard_counters(number as u16, state.aggregator.counters());
+                let bad_length = Counter::DroppedLength.name();
+                if let Some((_, count)) = counters.values.iter_mut().find(|(name, _)| name == bad_length) {
+                    *count += state.too_long();
+                }
                 counters
                     .values
                     .push((RINGS_FULL.to_owned(), state.rings.dropped()));

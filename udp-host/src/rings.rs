@@ -22,6 +22,8 @@ pub(crate) struct Rings {
     last: BTreeMap<usize, u64>,
     /// Packets that no ring had room for.
     dropped: u64,
+    /// Packets of members that were longer than any job has.
+    too_long: u64,
     /// The shard has said that it sleeps.
     dozing: bool,
 }
@@ -66,6 +68,11 @@ impl Rings {
     /// Packets that no ring had room for.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Packets of members that were dropped since they were longer than any job has.
+    pub(crate) fn too_long(&self) -> u64 {
+        self.too_long
     }
 
     /// Whether a member of this job may have this name: it is attached here, and of no other job.
@@ -142,7 +149,10 @@ impl Rings {
         *last = name;
         let ring = self.rings.get_mut(&name)?;
         ring.touched = true;
-        match ring.receive.receive(packet) {
+        let before = ring.receive.oversized();
+        let received = ring.receive.receive(packet);
+        self.too_long += ring.receive.oversized() - before;
+        match received {
             Ok(Some(bytes)) => Some(Taken {
                 name,
                 source: Endpoint::from(attached_address(name)),

@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) routes: HashMap<u64, Route>,
     /// Members that are attached by shared memory.
     pub(crate) rings: Rings,
+    /// Datagrams that were longer than any job has: sockets cut them, and the aggregator has not seen them.
+    too_long: u64,
     /// How often the jobs have changed: their weights are looked at then.
     changes: u64,
 }
@@ -72,6 +74,11 @@ impl State {
     pub(crate) fn stored(&self) -> u64 {
         let stores = self.routes.values().filter_map(|route| route.store.as_ref());
         stores.map(Store::size).sum()
+    }
+
+    /// Packets that the aggregator has not seen, since they were longer than any job has.
+    pub(crate) fn too_long(&self) -> u64 {
+        self.too_long + self.rings.too_long()
     }
 
     /// The weights of the jobs of each queue.
@@ -118,6 +125,7 @@ impl Shard {
                 aggregator,
                 routes: HashMap::new(),
                 rings: Rings::default(),
+                too_long: 0,
                 changes: 0,
             }),
         }
@@ -257,6 +265,7 @@ impl Shard {
             }
             let now = self.now();
             let mut state = self.lock();
+            state.too_long = received.oversized();
             if state.changes != changes {
                 changes = state.changes;
                 turns.weigh(&state.weights(queues.len()));

@@ -38,6 +38,20 @@ fn a_number_of_queues_that_cannot_be_is_refused() {
     }
 }
 
+/// A socket cuts such a datagram: the aggregator does not see it.
+#[test]
+fn a_datagram_longer_than_any_packet_is_counted() {
+    let host = UdpHost::start(&HostConfig::loopback()).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&[0; 40_000], host.data_addr()).unwrap();
+    let began = Instant::now();
+    while counter(&host, "dropped_bad_length") == 0 {
+        assert!(began.elapsed() < PATIENCE, "{:?}", host.counters());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(counter(&host, "dropped_bad_length"), 1);
+}
+
 /// For what should take a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -34,7 +34,7 @@ pub(crate) struct Sweep {
 /// Bytes of the tensors, and how many sums of each are measured.
 const SIZES: [(u64, u32); 2] = [(1 << 20, 30), (100 << 20, 2)];
 
-const WINDOWS: [u32; 3] = [32, 128, 512];
+const WINDOWS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 const STREAMS: [u16; 2] = [1, 2];
 
 /// Chunk sizes that loopback carries, and a network with an MTU of 1500.
@@ -194,7 +194,7 @@ mod tests {
         assert!(verdict(1.02).starts_with("no point"));
         assert!(verdict(0.95).ends_with("5 % longer than the fastest point: within 10 %"));
         assert!(verdict(0.8).contains("25 %") && verdict(0.8).contains("NOT within"));
-        assert_eq!(points(&ON_LOOPBACK).count(), 18);
+        assert_eq!(points(&ON_LOOPBACK).count(), 36);
     }
 
     #[test]

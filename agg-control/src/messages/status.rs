@@ -11,15 +11,9 @@ use crate::plane::{AbortReason, Capabilities, ShardCounters};
 pub struct Description {
     /// What the host is and has.
     pub host: Capabilities,
-    /// Bytes of slot memory that are free on the fullest shard.
+    /// Bytes of memory that one more job can have on the fullest shard: not all that is free, as it need not be in one
+    /// piece, and slots have headers besides values.
     pub memory_free: u64,
-}
-
-impl Description {
-    /// Bytes of slot memory in use on the fullest shard.
-    pub fn memory_used(&self) -> u64 {
-        self.host.memory_per_shard.saturating_sub(self.memory_free)
-    }
 }
 
 /// Everything an operator wants to see of an aggregator.

@@ -37,7 +37,8 @@ pub(super) fn check(session: &Session) {
         assert!(state.named(name).next().is_some(), "{name} runs without slots");
     }
     let used: u64 = state.held.iter().map(|held| held.spec.memory_per_shard()).sum();
-    assert_eq!(used, status.description.memory_used(), "the account of memory");
+    let about = &status.description;
+    assert_eq!(used, about.host.memory_per_shard - about.memory_free, "the account of memory");
 
     // A job is suspended exactly while a world of its name gathers its members again.
     let (again, new): (Vec<_>, Vec<_>) = status

@@ -76,7 +76,7 @@ pub struct AllReduce {
     /// Share of packets to lose on purpose in each direction, like 1%
     #[arg(long, value_name = "SHARE", default_value_t)]
     loss: Probability,
-    /// Values in a chunk: 256, 352, 848, 2048 or 8192 [default: the largest up to 2048 that the path carries]
+    /// Values in a chunk: 256, 352, 848, 2048 or 8192 [default: the largest up to 2048 that the path carries, 8192 through shared memory]
     #[arg(long, value_name = "N")]
     lanes: Option<u32>,
     /// Chunks in flight on each stream, rounded up to a power of two, at least 2 [default: what the buffers hold]

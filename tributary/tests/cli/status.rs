@@ -9,7 +9,15 @@ use crate::support::{Running, Server, fail, serve, serve_with, start, succeed, w
 fn jobs_ranks_and_waiting_worlds_are_shown() {
     let server = serve();
     let status = || succeed(&["status", "--aggregator", &server.control]);
-    assert!(status().contains("no jobs") && status().contains("no packets yet"));
+    let idle = status();
+    // A seventeenth of the memory is for the headers of slots.
+    for part in [
+        "no jobs",
+        "no packets yet",
+        "slot memory 16.0 MiB a shard, one more job can take 15.1 MiB;",
+    ] {
+        assert!(idle.contains(part), "no '{part}' in\n{idle}");
+    }
 
     let rank = ["bench", "allreduce", "--aggregator", &server.control, "--rank"];
     let waiting = start(&[&rank[..], &["1", "--world-size", "3", "--world", "early"]].concat());
@@ -24,7 +32,11 @@ fn jobs_ranks_and_waiting_worlds_are_shown() {
         "4k",
     ];
     let ranks = ["0", "1"].map(|number| start(&[&rank[..], &[number], &long].concat()));
-    let text = crate::support::wait_for(status, |text| text.contains("running") && text.contains("early"));
+    let text = wait_for(status, |text| {
+        ["running", "early", "slots completed"]
+            .iter()
+            .all(|part| text.contains(part))
+    });
     for part in [
         "world 'busy': 2 ranks",
         "missing ranks",

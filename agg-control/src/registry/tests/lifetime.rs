@@ -215,7 +215,7 @@ fn the_status_shows_what_each_rank_does() {
     assert_eq!(status.waiting[0].missing, [0, 2]);
     assert_eq!(status.total, [("merged".to_string(), 21)]);
     assert_eq!(
-        status.description.memory_used(),
+        status.description.host.memory_per_shard - status.description.memory_free,
         crate::slot_memory(job.lanes, job.window, 2)
     );
 }

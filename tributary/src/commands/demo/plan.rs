@@ -20,6 +20,8 @@ pub struct Plan {
     pub stagger: Option<Stagger>,
     /// Share of packets lost.
     pub loss: Probability,
+    /// Whether packets may go through memory that is shared with the aggregator.
+    pub shared_memory: bool,
     /// When a sum is complete.
     pub policy: PolicyArg,
     /// Bits of an element on the wire.
@@ -50,10 +52,13 @@ pub fn runs(loss: Probability, seed: u64, policy: PolicyArg, wire: WireArg) -> V
         longest: LONGEST_DELAY,
         seed: seed.wrapping_add(1),
     });
+    // Packets are lost at sockets only, and chunks, so the last bits, are others there: what is compared goes the same way.
+    let shared_memory = loss == Probability::NEVER;
     let plan = |name: String, stagger, loss, policy| Plan {
         name,
         stagger,
         loss,
+        shared_memory,
         policy,
         wire,
     };
@@ -105,6 +110,7 @@ impl Plan {
                 timeout: common.timeout,
                 terms: Terms {
                     policy: self.policy,
+                    no_shared_memory: !self.shared_memory,
                     ..Terms::default()
                 },
                 feedback: common.feedback,
@@ -147,6 +153,7 @@ mod tests {
             1
         );
         assert!(lossy[1].stagger.is_some());
+        assert!(lossy.iter().all(|plan| !plan.shared_memory));
     }
 
     #[test]

@@ -64,13 +64,13 @@ fn host(address: &str, status: &Status) -> String {
         ", or shared memory on its machine"
     };
     format!(
-        "{} aggregator {} at {address}, epoch {}{draining}\ndata on {ip}, {ports}{attaches}\nslot memory {} of {} used on the fullest \
-         shard, {waiting}",
+        "{} aggregator {} at {address}, epoch {}{draining}\ndata on {ip}, {ports}{attaches}\nslot memory {} a shard, one more job can \
+         take {}; {waiting}",
         host.kind,
         host.version,
         host.epoch,
-        human(status.description.memory_used()),
         human(host.memory_per_shard),
+        human(status.description.memory_free),
     )
 }
 
