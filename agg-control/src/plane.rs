@@ -53,7 +53,7 @@ pub trait DataPlane: Send + Sync + 'static {
 
     /// Bytes of the largest UDP payload that gets from here to the first shard of `parent`, which receives at `data`, and back;
     /// `None` where that is not known, and [`Uplink::max_datagram`] decides (R-PROBE-3). Unlike the others this call holds up
-    /// nobody, and may take a quarter of a second.
+    /// nobody, and may take two seconds.
     fn probe(&self, _parent: &Capabilities, _data: SocketAddr) -> Option<u32> {
         None
     }

@@ -413,22 +413,15 @@ impl<H: AsRef<[Head]> + AsMut<[Head]>, V: AsRef<[i32]> + AsMut<[i32]>> Aggregato
         let (Some(epoch), Some(probe)) = (self.probe_epoch, Probe::read(front)) else {
             return self.quiet(invalid.counter());
         };
-        if !probe.is_question {
-            return self.quiet(Counter::DroppedDirection);
-        }
-        if probe.epoch != epoch {
-            return self.quiet(Counter::DroppedEpoch);
-        }
-        let answer = Probe {
-            is_question: false,
-            ..probe
-        };
-        match Probe::lanes_of(len).and_then(|lanes| answer.write(lanes, out)) {
-            Some(len) => {
-                self.counters.add(Counter::ProbesAnswered);
-                Verdict::Reply { len }
-            }
-            None => self.quiet(Counter::DroppedLength),
+        match probe.answer(epoch, len) {
+            Ok((answer, lanes)) => match answer.write(lanes, out) {
+                Some(len) => {
+                    self.counters.add(Counter::ProbesAnswered);
+                    Verdict::Reply { len }
+                }
+                None => self.quiet(Counter::DroppedLength),
+            },
+            Err(counter) => self.quiet(counter),
         }
     }
 

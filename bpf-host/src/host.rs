@@ -53,7 +53,8 @@ impl BpfHost {
         let (socket, data_addr) = open(config)?;
         let memory = Memory::of(config.memory_mib << 20);
         let veth = interfaces.iter().any(|interface| interface.driver == "veth");
-        let (mut programs, mut maps) = load(&memory, config.data_ip(), data_addr.port(), veth)?;
+        let epoch = epoch_now();
+        let (mut programs, mut maps) = load(&memory, config.data_ip(), data_addr.port(), epoch, veth)?;
         let mut attach = |interface: &Interface| {
             // Replies leave by it.
             maps.add_device(interface.index)?;
@@ -67,7 +68,7 @@ impl BpfHost {
             .collect::<Result<_, HostError>>()?;
         let interfaces = Interfaces::new(interfaces);
         let about = About {
-            epoch: epoch_now(),
+            epoch,
             local: data_addr.into(),
             interfaces: interfaces.clone(),
         };

@@ -5,6 +5,7 @@
 
 use std::net::Ipv4Addr;
 
+use agg_core::Epoch;
 use aya::maps::MapError;
 use aya::programs::links::FdLink;
 use aya::programs::xdp::{Xdp, XdpMode};
@@ -46,12 +47,13 @@ fn refused(program: &str, reason: String) -> HostError {
     }
 }
 
-/// Loads the programs, with maps as large as the memory, for packets to this address and port. `veth` says whether an
-/// interface is one, which wakes its peer for what is redirected only.
+/// Loads the programs, with maps as large as the memory, for packets to this address and port; probes of this epoch are
+/// answered. `veth` says whether an interface is one, which wakes its peer for what is redirected only.
 pub(crate) fn load(
     memory: &Memory,
     address: Ipv4Addr,
     port: u16,
+    epoch: Epoch,
     veth: bool,
 ) -> Result<(Programs, KernelMaps), HostError> {
     explain::lift_memory_limit();
@@ -61,6 +63,7 @@ pub(crate) fn load(
         .map_max_entries("VALUES", memory.rows() as u32)
         .override_global("PORT", &port, true)
         .override_global("ADDRESS", &address, true)
+        .override_global("EPOCH", &epoch.0, true)
         .override_global("REDIRECT_REPLIES", &u8::from(veth), true)
         .load(OBJECT)
         .map_err(|error| refused("object", explain::loading(&error)))?;

@@ -290,8 +290,7 @@ impl<M: Maps, N: Neighbours> DataPlane for Plane<M, N> {
             // Packets are handled as they come: no socket holds them.
             receive_buffer: 0,
             receive_ring: self.about.interfaces.ring(),
-            // The program passes by what is no data packet; a rank goes by the MTU of its route.
-            answers_probes: false,
+            answers_probes: true,
             shared_memory: String::new(),
         }
     }

@@ -23,6 +23,8 @@ mod jobs;
 mod load;
 #[path = "netns_xdp/lost_ranks.rs"]
 mod lost_ranks;
+#[path = "netns_xdp/path_mtu.rs"]
+mod path_mtu;
 #[path = "netns_xdp/quorum.rs"]
 mod quorum;
 #[path = "netns_xdp/trees.rs"]

@@ -59,6 +59,7 @@ impl DpdkHost {
             ports: started.ports,
             memory: SlotMemory::of(config.memory_mib << 20, 0).bytes(),
             names: Mutex::default(),
+            trying: Mutex::default(),
             closing: AtomicBool::new(false),
         });
         let stragglers = {

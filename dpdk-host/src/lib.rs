@@ -24,6 +24,7 @@ mod outbox;
 mod plane;
 mod poller;
 mod shard;
+mod trial;
 
 pub use args::{CheckArgs, ServeArgs, serve};
 pub use check::{Report, check};

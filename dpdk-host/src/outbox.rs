@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use agg_core::Verdict;
+use agg_core::{Nanos, Verdict};
 use agg_host::frame::{End, Framing, Sum, Way};
 
 use crate::dpdk::{Burst, Mbuf, Pool};
@@ -103,6 +103,31 @@ impl Outbox {
                 let parent = routes.get_mut(&key).and_then(|routed| routed.parent(neighbours));
                 self.send_all(answer, len, parent.into_iter(), frames);
             }
+        }
+    }
+
+    /// Asks a parent what gets to it and back, if that is to be known.
+    pub(crate) fn ask_parent(&mut self, state: &mut State, now: Nanos) {
+        let State {
+            trial: Some(trial),
+            neighbours,
+            frames,
+            ..
+        } = state
+        else {
+            return;
+        };
+        let Some(hop) = neighbours.hop(trial.parent.ip()) else {
+            return;
+        };
+        trial.prober.handle_timeout(now);
+        while let Some(mut question) = self.answer() {
+            let room = Self::packet(&mut question, self.framing);
+            let Some(len) = trial.prober.transmit(room) else {
+                return self.keep(question);
+            };
+            let sum = self.sum(&question, len);
+            self.send(question, len, sum, (hop, trial.parent), frames);
         }
     }
 

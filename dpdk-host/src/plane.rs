@@ -14,6 +14,7 @@ use agg_host::frame::Framing;
 use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint, worst_lags};
 
 use crate::lcore::{About, address};
+use crate::trial;
 use crate::{Network, Route, Shard};
 
 /// The shards of one host.
@@ -26,6 +27,8 @@ pub(crate) struct Plane {
     /// Slot memory of each shard, in bytes.
     pub(crate) memory: u64,
     pub(crate) names: Mutex<HashMap<u64, Arc<Names>>>,
+    /// Held while the way to a parent is looked at.
+    pub(crate) trying: Mutex<()>,
     /// The host stops: jobs that are ended now stay, so that their ranks can be told.
     pub(crate) closing: AtomicBool,
 }
@@ -215,6 +218,20 @@ impl DataPlane for Plane {
     fn lags(&self, key: u64) -> Vec<MemberLag> {
         let lags = |shard: &Arc<Shard>| shard.lock().aggregator.lags(key, shard.now());
         worst_lags(self.shards.iter().map(lags))
+    }
+
+    fn probe(&self, parent: &Capabilities, data: SocketAddr) -> Option<u32> {
+        if !parent.answers_probes || self.network().next_hop(data.ip()).is_none() {
+            return None;
+        }
+        let _trying = self.trying.lock().unwrap_or_else(PoisonError::into_inner);
+        let largest = trial::largest(&self.shards[0], parent, data, self.payload());
+        if largest.is_none() {
+            tracing::warn!(
+                "no probe came back from the parent at {data}: look whether a firewall drops UDP on the way"
+            );
+        }
+        largest.map(|lanes| packet_len(lanes.count()) as u32)
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {

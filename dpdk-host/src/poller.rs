@@ -118,6 +118,7 @@ impl Poller {
         }
         if asks {
             ask_for_neighbours(&mut state, &mut self.outbox, now);
+            self.outbox.ask_parent(&mut state, now);
             self.ask = now + NEIGHBOURS;
         }
         self.outbox.flush(&mut state.frames);
@@ -254,6 +255,11 @@ where
 
     /// The packet is merged from where it was received.
     fn packet(&mut self, mbuf: &Mbuf, ethernet: &Ethernet, datagram: Datagram) {
+        if let Some(trial) = &mut self.state.trial
+            && trial.take_in(datagram.from, &mbuf.bytes()[datagram.payload.clone()])
+        {
+            return;
+        }
         // First: what can have no answer changes nothing, and will come again.
         let Some(mut answer) = self.outbox.answer() else {
             return self.count(FrameCounter::NoMbuf);

@@ -9,6 +9,7 @@ use agg_control::ShardCounters;
 use agg_core::Nanos;
 use agg_host::{ShardAggregator, shard_counters};
 
+use crate::trial::Trial;
 use crate::{FrameCounters, Hop, Neighbours, Network};
 
 /// One shard. The core that polls holds its lock for a burst at a time; the control service takes it for a registration.
@@ -26,6 +27,8 @@ pub struct State {
     /// What has happened to frames.
     pub frames: FrameCounters,
     pub(crate) routes: HashMap<u64, Routed>,
+    /// The way to a parent is looked at.
+    pub(crate) trial: Option<Trial>,
 }
 
 /// Where a job's packets go.
@@ -99,6 +102,7 @@ impl Shard {
                 neighbours,
                 frames: FrameCounters::default(),
                 routes: HashMap::new(),
+                trial: None,
             }),
         }
     }

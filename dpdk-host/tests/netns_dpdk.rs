@@ -34,6 +34,23 @@ fn dpdk() -> Server {
     Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &arguments)
 }
 
+/// The same for frames of 9000 bytes.
+fn jumbo() -> Server {
+    let eal = format!("{EAL} --vdev net_af_packet0,iface=eth0,framesz=9216,blocksz=36864");
+    let arguments = [
+        "serve",
+        "--idle",
+        "yield",
+        "--mtu",
+        "9000",
+        "--mbuf-room",
+        "9216",
+        "--eal",
+        &eal,
+    ];
+    Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &arguments)
+}
+
 /// The aggregator in user space.
 fn udp() -> Server {
     Server::new(testjob::tributary(), &["serve"])
@@ -251,10 +268,7 @@ fn ip(host: &Host, arguments: &str) {
 #[ignore = "needs root"]
 fn netns_jumbo_frames_get_the_bits_of_user_space() {
     let cluster = Cluster::with_mtu("trib-dpdk-jumbo", 9000);
-    let eal = format!("{EAL} --vdev net_af_packet0,iface=eth0,framesz=9216,blocksz=36864");
-    let arguments = ["serve", "--mtu", "9000", "--mbuf-room", "9216", "--eal", &eal];
-    let server = Server::new(env!("CARGO_BIN_EXE_dpdk-host"), &arguments);
-    let counted = gets_the_bits_of_user_space(&cluster, &server, 2048, || ());
+    let counted = gets_the_bits_of_user_space(&cluster, &jumbo(), 2048, || ());
     assert_eq!(counted["frames_gathered"], 0, "{counted:?}");
 }
 
@@ -397,6 +411,51 @@ fn netns_as_a_leaf_it_gives_the_bits_of_one_aggregator() {
         .collect();
     assert_eq!(sums(&work, &ranks), flat);
     assert!(counters(&cluster.aggregator)["contributions_forwarded"] > 0);
+}
+
+/// The ranks of the leaf reach it whatever they send: what its own way to the root carries decides (R-PROBE-3).
+#[test]
+#[ignore = "needs root"]
+fn netns_probe_3_a_leaf_looks_at_its_way_to_the_root() {
+    let link = |mtu| Link {
+        mtu,
+        ..Link::default()
+    };
+    for (middle, lanes) in [(9000, 2048), (4000, 848), (1500, 352)] {
+        let mut net = Net::new("trib-dpdk-way").expect("a network");
+        let root = net.add_host("root", link(9000)).expect("the root's host");
+        let near = net.add_host("near", link(9000)).expect("a host");
+        let rack = net.add_switch("rack", link(middle)).expect("a switch");
+        let cut = Link {
+            xdp: true,
+            ..link(9000)
+        };
+        let leaf = net.add_host_at(&rack, "leaf", cut).expect("the leaf's host");
+        let far = net.add_host_at(&rack, "far", link(9000)).expect("a host");
+        let _root = udp().start(&root, None);
+        let _leaf = jumbo().start(&leaf, Some(&root));
+        let sums = [
+            "--bytes",
+            "3MiB",
+            "--iterations",
+            "3",
+            "--warmup",
+            "0",
+            "--window",
+            "64",
+        ];
+        let places = [(&near, &root), (&far, &leaf)];
+        let ranks = places.iter().enumerate().map(|(rank, (host, aggregator))| {
+            bench(&testjob::tributary(), rank, places.len(), host, aggregator, &sums)
+        });
+        let outputs = run_all(ranks, LIMIT);
+        assert_success(&outputs);
+        let figures = String::from_utf8_lossy(&outputs[0].stdout);
+        assert!(
+            figures.contains(&format!("\"lanes\":{lanes},")),
+            "a middle hop of {middle} bytes: {figures}"
+        );
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A probe: a packet that asks whether its length gets to an aggregator and back (R-PROBE).
 
 use super::{Flags, HEADER_LEN, MAGIC, NO_MEMBER, Raw, VERSION, packet_len};
-use crate::{Epoch, Lanes};
+use crate::{Counter, Epoch, Lanes};
 
 /// The `kind` of a probe. No [`Header`](super::Header) has it: where slots are, it is a foreign packet.
 const KIND: u8 = 4;
@@ -19,6 +19,7 @@ pub struct Probe {
 
 impl Probe {
     /// Reads a probe's header; `None` for any other packet.
+    #[inline(always)]
     pub fn read(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let raw: Raw = bytemuck::must_cast(*bytes);
         let is_probe = raw.magic == MAGIC
@@ -33,10 +34,30 @@ impl Probe {
         })
     }
 
-    /// Writes the probe of the length that a packet with these lanes has, and returns that; `None`: it does not fit.
-    pub fn write(&self, lanes: Lanes, out: &mut [u8]) -> Option<usize> {
-        let len = packet_len(lanes.count());
-        let (front, rest) = out.get_mut(..len)?.split_first_chunk_mut::<HEADER_LEN>()?;
+    /// What an aggregator that started with `epoch` answers, where this has come in a packet of `len` bytes, and of which chunk
+    /// size (R-PROBE-2).
+    ///
+    /// # Errors
+    /// It is to be dropped, and that is what it counts as.
+    #[inline(always)]
+    pub fn answer(&self, epoch: Epoch, len: usize) -> Result<(Self, Lanes), Counter> {
+        if !self.is_question {
+            return Err(Counter::DroppedDirection);
+        }
+        if self.epoch != epoch {
+            return Err(Counter::DroppedEpoch);
+        }
+        let lanes = Self::lanes_of(len).ok_or(Counter::DroppedLength)?;
+        let answer = Self {
+            is_question: false,
+            ..*self
+        };
+        Ok((answer, lanes))
+    }
+
+    /// Its header.
+    #[inline(always)]
+    pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut raw = Raw {
             magic: MAGIC,
             version: VERSION,
@@ -48,12 +69,20 @@ impl Probe {
             ..bytemuck::Zeroable::zeroed()
         };
         raw.check = raw.checksum().to_le();
-        *front = bytemuck::must_cast(raw);
+        bytemuck::must_cast(raw)
+    }
+
+    /// Writes the probe of the length that a packet with these lanes has, and returns that; `None`: it does not fit.
+    pub fn write(&self, lanes: Lanes, out: &mut [u8]) -> Option<usize> {
+        let len = packet_len(lanes.count());
+        let (front, rest) = out.get_mut(..len)?.split_first_chunk_mut::<HEADER_LEN>()?;
+        *front = self.emit();
         rest.fill(0);
         Some(len)
     }
 
     /// The chunk size that a probe of so many bytes asks for (R-PROBE-1).
+    #[inline(always)]
     pub fn lanes_of(len: usize) -> Option<Lanes> {
         Lanes::ALL
             .into_iter()

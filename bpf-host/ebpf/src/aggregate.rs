@@ -2,7 +2,7 @@
 
 use agg_core::job::{Rejection, Way};
 use agg_core::slot::{Head, Merge, To};
-use agg_core::wire::{HEADER_LEN, Header};
+use agg_core::wire::{HEADER_LEN, Header, Invalid, Probe};
 use agg_core::{Counter, Job, MemberSet, Nanos};
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS};
 use aya_ebpf::helpers::{bpf_spin_lock, bpf_spin_unlock};
@@ -47,7 +47,7 @@ pub(crate) fn aggregate(context: &XdpContext) -> u32 {
     }
     let header = match Header::parse(&front.header) {
         Ok(header) => header.arrived(ecn),
-        Err(invalid) => return drop(invalid.counter()),
+        Err(invalid) => return other(context, &front.header, len, invalid),
     };
     let Some(entry) = maps::job(header.key) else {
         return drop(Counter::DroppedKey);
@@ -89,6 +89,21 @@ pub(crate) fn aggregate(context: &XdpContext) -> u32 {
         352 => arrival.merge::<352>(decision),
         848 => arrival.merge::<848>(decision),
         _ => drop(Counter::DroppedSlot),
+    }
+}
+
+/// What is for no slot: a probe, or nothing of use.
+#[inline(always)]
+fn other(context: &XdpContext, header: &[u8; HEADER_LEN], len: usize, invalid: Invalid) -> u32 {
+    let Some(probe) = Probe::read(header) else {
+        return drop(invalid.counter());
+    };
+    match probe.answer(maps::epoch(), len) {
+        Ok((answer, lanes)) => {
+            let sent = send::echo(context, &answer.emit(), lanes);
+            sent.unwrap_or_else(|| drop(Counter::DroppedLength))
+        }
+        Err(counter) => drop(counter),
     }
 }
 

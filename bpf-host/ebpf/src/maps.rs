@@ -1,7 +1,7 @@
 //! The maps, and the constants that the loader sets. Sizes of 1 here are set by the loader, too.
 
 use agg_core::wire::HEADER_LEN;
-use agg_core::{Counter, Nanos};
+use agg_core::{Counter, Epoch, Nanos};
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC, bpf_spin_lock};
 use aya_ebpf::btf_maps::{Array, ArrayOfMaps, DevMap, DevMapHash, HashMap, PerCpuArray, PerCpuHashMap};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
@@ -15,6 +15,10 @@ static PORT: u16 = 0;
 /// The only address that is served, as four bytes in network order; zeros: all.
 #[unsafe(no_mangle)]
 static ADDRESS: u32 = 0;
+
+/// The epoch of the daemon's start, with which probes are answered.
+#[unsafe(no_mangle)]
+static EPOCH: u32 = 0;
 
 /// Whether replies are redirected to where the packet came from instead of sent back: a veth wakes its peer for what is
 /// sent back only if that has an XDP program, too (`veth_xdp_tx` of drivers/net/veth.c).
@@ -136,6 +140,11 @@ pub(crate) fn port() -> u16 {
 pub(crate) fn address() -> u32 {
     // SAFETY: as for the port.
     unsafe { core::ptr::read_volatile(&raw const ADDRESS) }
+}
+
+pub(crate) fn epoch() -> Epoch {
+    // SAFETY: as for the port.
+    Epoch(unsafe { core::ptr::read_volatile(&raw const EPOCH) })
 }
 
 /// The time. The verifier knows the constant, and takes the test's clock out of a program that does not use it.

@@ -9,6 +9,7 @@ use crate::load::{Programs, load};
 use crate::memory::Memory;
 use crate::neighbours::Interface;
 use crate::{HostError, Mode};
+use agg_core::Epoch;
 use agg_host::Finding;
 
 /// Slot memory for the trial: the least that there is.
@@ -52,7 +53,7 @@ pub(super) fn chunks(has: u32) -> Vec<Finding> {
 /// Loads the program, and attaches it in either mode.
 pub(super) fn attach(interface: &Interface) -> Vec<Finding> {
     let memory = Memory::of(TRIAL_BYTES);
-    let mut programs = match load(&memory, Ipv4Addr::UNSPECIFIED, TRIAL_PORT, false) {
+    let mut programs = match load(&memory, Ipv4Addr::UNSPECIFIED, TRIAL_PORT, Epoch(0), false) {
         Ok((programs, _)) => programs,
         Err(error) => return vec![Finding::bad(error.to_string())],
     };

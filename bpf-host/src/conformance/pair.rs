@@ -8,7 +8,7 @@ use bpf_layout::{FRAMING, Tally};
 
 use super::frames;
 use super::kernel::Kernel;
-use super::programs::XDP_PASS;
+use super::programs::{EPOCH, XDP_PASS};
 
 /// Other jobs than the packet's are looked at after so many packets.
 const ALL_JOBS_EVERY: u64 = 64;
@@ -32,7 +32,7 @@ impl<'k> Pair<'k> {
         let lanes = jobs.iter().map(ModelJob::values).sum();
         Self {
             kernel,
-            lockstep: Lockstep::new(heads, lanes),
+            lockstep: Lockstep::new(heads, lanes).answering_probes(EPOCH.into()),
             packets: 0,
             relayed: 0,
             relayed_earlier: 0,

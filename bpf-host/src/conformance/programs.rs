@@ -25,6 +25,9 @@ pub(super) struct Constants {
     pub(super) redirect_replies: bool,
 }
 
+/// With which probes are answered.
+pub(super) const EPOCH: u16 = 5;
+
 /// Loads all programs, for packets to the golden traces' aggregator.
 pub(super) fn programs(memory: &Memory, constants: Constants) -> Ebpf {
     explain::lift_memory_limit();
@@ -34,6 +37,7 @@ pub(super) fn programs(memory: &Memory, constants: Constants) -> Ebpf {
         .map_max_entries("VALUES", memory.rows() as u32)
         .override_global("PORT", &AGGREGATOR.port(), true)
         .override_global("ADDRESS", &address, true)
+        .override_global("EPOCH", &u32::from(EPOCH), true)
         .override_global("TEST_CLOCK", &u8::from(constants.test_clock), true)
         .override_global("REDIRECT_REPLIES", &u8::from(constants.redirect_replies), true)
         .load(OBJECT)

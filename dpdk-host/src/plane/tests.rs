@@ -35,6 +35,7 @@ fn plane_of(shards: usize) -> Plane {
         ports: vec![port("net_ring1", 9000), port("net_ring0", 1500)],
         memory: memory.bytes(),
         names: Mutex::default(),
+        trying: Mutex::default(),
         closing: AtomicBool::new(false),
     }
 }
