@@ -31,7 +31,7 @@ pub use limits::explained;
 pub use memory::SlotMemory;
 pub use names::{Names, name};
 pub use probe::probe;
-pub use program::{run, until_stopped};
+pub use program::{run, run_hearing, until_stopped};
 pub use reach::{reachable, uplink};
 pub use settings::{
     DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, SettingsError, in_range, is_straggler_time, same_family,

@@ -7,6 +7,7 @@ use agg_control::ControlClient;
 use udp_host::{HostConfig, UdpHost};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// How long a command waits for an aggregator that was named: it should be there already.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,9 +25,19 @@ pub struct Aggregator {
 impl Aggregator {
     /// The first of `addresses`, or a new one in this process, on loopback, with this many shards; it polls for so many
     /// microseconds before it sleeps.
-    pub fn find(addresses: &[String], shards: u16, busy_poll_us: u32) -> Result<Self, Failure> {
-        let (addresses, embedded) = match addresses {
-            [_, ..] => (addresses.to_vec(), None),
+    pub fn find(
+        addresses: &[String],
+        shards: u16,
+        busy_poll_us: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Failure> {
+        let addresses = addresses.to_vec();
+        interrupt.or(move || Self::reach(addresses, shards, busy_poll_us))
+    }
+
+    fn reach(addresses: Vec<String>, shards: u16, busy_poll_us: u32) -> Result<Self, Failure> {
+        let (addresses, embedded) = match addresses[..] {
+            [_, ..] => (addresses, None),
             [] => {
                 let host = UdpHost::start(&HostConfig {
                     shards,

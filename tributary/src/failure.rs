@@ -203,6 +203,9 @@ pub enum Failure {
         /// All checks.
         checks: usize,
     },
+    /// A thread has panicked.
+    #[error("a thread has panicked, as said above: a defect, please report it")]
+    Panicked,
     /// Ctrl-C, or a signal that asks the same.
     #[error("interrupted")]
     Interrupted,

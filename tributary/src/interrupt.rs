@@ -1,9 +1,14 @@
 //! Ctrl-C and the signals that ask the same.
 
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use crate::failure::Failure;
+
+/// How often it is looked for while something else is waited for.
+const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Whether the user wants the command to end. Clones share the answer.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +49,25 @@ impl Interrupt {
         }
     }
 
+    /// Does what may block, unless the command should end before that is done: then it is left behind, for the process to end.
+    pub fn or<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (tell, told) = channel();
+        thread::Builder::new()
+            .name("work".to_owned())
+            .spawn(move || tell.send(work()))
+            .map_err(Failure::io("start a thread"))?;
+        loop {
+            match told.recv_timeout(LOOK_UP) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Failure::Panicked),
+            }
+        }
+    }
+
     /// Waits until the command should end, at most for `limit`; returns whether it should.
     pub fn wait_timeout(&self, limit: Duration) -> bool {
         let (raised, changed) = &*self.shared;
@@ -69,5 +93,24 @@ mod tests {
         interrupt.clone().raise();
         interrupt.wait();
         assert!(matches!(interrupt.check(), Err(Failure::Interrupted)));
+    }
+
+    #[test]
+    fn what_blocks_is_done_or_left_behind() {
+        let interrupt = Interrupt::default();
+        assert!(matches!(interrupt.or(|| Ok(1)), Ok(1)));
+        assert!(matches!(
+            interrupt.or(|| -> Result<(), _> { Err(Failure::NotForHands) }),
+            Err(Failure::NotForHands)
+        ));
+        let (open, door) = channel::<()>();
+        let raised = interrupt.clone();
+        let outcome = interrupt.or(move || {
+            raised.raise();
+            let _ = door.recv();
+            Ok(())
+        });
+        assert!(matches!(outcome, Err(Failure::Interrupted)));
+        drop(open);
     }
 }

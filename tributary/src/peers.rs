@@ -33,7 +33,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub enum Peer {
     /// PyTorch's, over TCP
     Gloo,
-    /// Over TCP, with its segmented ring
+    /// Over TCP, with the fastest of its algorithms
     Openmpi,
 }
 

@@ -48,6 +48,9 @@ pub enum HostError {
     /// The aggregator would run, but no rank could connect.
     #[error("no room for the connections of ranks: {0}")]
     Room(io::Error),
+    /// The thread that started it has panicked.
+    #[error("the aggregator has panicked while it started, as said above: a defect, please report it")]
+    Panicked,
     /// There is no way to the lender of memory.
     #[error("there is no way to the lender of memory {lender}: {source}")]
     Lender {

@@ -18,5 +18,5 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    agg_host::run("udp-host", |stopped| serve(&Cli::parse().serve, stopped))
+    agg_host::run_hearing("udp-host", |stopped| serve(&Cli::parse().serve, stopped))
 }

@@ -97,8 +97,8 @@ fn prepare(compare: &Compare) -> Result<(), String> {
 }
 
 fn measure(compare: &Compare) -> Result<(), String> {
-    let sides = Side::all(&compare.peers);
     let field = compare.field("trib-cmp", Link::default())?;
+    let sides = Side::all(compare, &field)?;
     let mut times = vec![Vec::new(); sides.len()];
     for turn in 0..compare.turns {
         let _serve = serve(&field.aggregator, &[])?;

@@ -73,12 +73,13 @@ impl Flooder {
         let mut sent = [0.0; NEIGHBOURS.len()];
         for _ in 0..self.turns {
             for (index, (name, neighbour)) in NEIGHBOURS.iter().enumerate() {
+                // It is about the queues of sockets.
                 let Here {
                     aggregator: _aggregator,
                     control,
                     data,
                     ..
-                } = serve_here(&[])?;
+                } = serve_here(&["--no-shared-memory"])?;
                 let mut job = match neighbour {
                     Neighbour::Job(options) => Some(start(bench(&control, &self.endless(options)))?),
                     Neighbour::Nobody | Neighbour::Flood(_) => None,

@@ -19,14 +19,15 @@ const AUTO_TIME: Duration = Duration::from_secs(2);
 const AUTO_LEAST: u128 = 5;
 const AUTO_MOST: u128 = 1000;
 
-/// Joins the world and measures every size. Every rank says the same at the same points; `go_on` is asked after each
-/// iteration.
+/// Joins the world and measures every size. Every rank says the same at the same points; `go_on` is asked when it has joined,
+/// and after each iteration.
 pub fn measure(
     setup: &Setup,
     go_on: impl Fn() -> Result<(), Failure>,
     say: impl FnMut(Message) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut world = Communicator::connect(setup.config())?;
+    go_on()?;
     let lanes = world.stats().lanes;
     let mut measuring = Measuring {
         world: &mut world,

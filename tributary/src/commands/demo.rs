@@ -84,7 +84,7 @@ impl Demo {
         reduce.check(ElementType::F32, self.workers)?;
         let interrupt = Interrupt::watch()?;
         let curves = results::curves_file(self.out.as_deref())?;
-        let aggregator = Aggregator::find(&self.aggregator, 1, 0)?;
+        let aggregator = Aggregator::find(&self.aggregator, 1, 0, &interrupt)?;
         let train = TrainConfig {
             epochs: self.epochs as usize,
             seed: self.seed,

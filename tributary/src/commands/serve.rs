@@ -34,7 +34,9 @@ impl Serve {
             .with_ansi(std::io::stderr().is_terminal())
             .with_env_filter(filter)
             .init();
-        Ok(udp_host::serve(&self.serve, || interrupt.wait())?)
+        Ok(udp_host::serve(&self.serve, |limit| {
+            interrupt.wait_timeout(limit)
+        })?)
     }
 
     /// An aggregator that is its own parent would register its worlds with itself.

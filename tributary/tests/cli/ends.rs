@@ -1,5 +1,8 @@
 //! However a command ends, its processes end with it.
 
+use std::net::TcpListener;
+use std::process::Command;
+
 use rustix::process::{Signal, kill_process};
 
 use crate::support::{Running, assert_all_end, serve, start};
@@ -81,6 +84,59 @@ fn a_demo_can_be_interrupted() {
         (outcome.status.code(), outcome.error_line().as_str()),
         (Some(130), "tributary: interrupted")
     );
+}
+
+#[test]
+fn who_waits_for_an_aggregator_can_be_interrupted() {
+    let commands: [&[&str]; 3] = [
+        &["bench", "allreduce", "--workers", "2"],
+        &["bench", "allreduce", "--rank", "0", "--world-size", "2"],
+        &["demo"],
+    ];
+    for command in commands {
+        // It is connected to, and says nothing.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap().to_string();
+        let waiting = start(&[command, &["--aggregator", &address]].concat());
+        let _connection = silent.accept().unwrap();
+        waiting.signal(Signal::TERM);
+        let outcome = waiting.end();
+        assert_eq!(
+            (outcome.status.code(), outcome.error_line().as_str()),
+            (Some(130), "tributary: interrupted"),
+            "{command:?}"
+        );
+    }
+}
+
+/// Here by a file that is not there yet; most often, by much memory.
+#[test]
+fn an_aggregator_that_takes_long_to_start_can_be_stopped() {
+    let folder = std::env::temp_dir().join(format!("tributary-ends-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (pipe, config) = (folder.join("cert.pem"), folder.join("host.toml"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let path = pipe.display();
+    let text = format!("[control.tls]\ncert = '{path}'\nkey = '{path}'\nclient_ca = '{path}'\n");
+    std::fs::write(&config, text).unwrap();
+    for signal in [Signal::INT, Signal::TERM] {
+        let serve = start(&[
+            "serve",
+            "--control-addr",
+            "127.0.0.1:0",
+            "--data-addr",
+            "127.0.0.1:0",
+            "--config",
+            config.to_str().unwrap(),
+        ]);
+        // Opens when it is opened for reading.
+        let _writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        serve.signal(signal);
+        let outcome = serve.end();
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert_eq!(outcome.stderr, "stopping: it had not started yet\n");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

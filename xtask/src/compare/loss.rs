@@ -52,10 +52,10 @@ struct Cell {
 
 /// Each side without loss and with each share of it, in turns.
 pub(super) fn measure(compare: &Compare) -> Result<(), String> {
-    let sides = Side::all(&compare.peers);
     let field = compare.field("trib-cmp", Link::default())?;
     let hosts: Vec<&Host> = field.ranks.iter().chain([&field.aggregator]).collect();
     offloads_off(&hosts)?;
+    let sides = Side::all(compare, &field)?;
     let shares: Vec<Loss> = std::iter::once(Loss(0))
         .chain(compare.loss.iter().copied())
         .collect();

@@ -76,6 +76,8 @@ fn over_memif(compare: &Compare) -> Result<f64, String> {
     let mut serve = Command::new(HOST);
     serve.args([
         "serve",
+        // This side is about sockets.
+        "--no-shared-memory",
         "--data-addr",
         "10.77.0.1:4601",
         "--control-addr",
@@ -122,6 +124,8 @@ fn serve(control: SocketAddr) -> Result<Running, String> {
     let mut serve = Command::new(TRIBUTARY);
     serve.args([
         "serve",
+        // This side is about sockets.
+        "--no-shared-memory",
         "--data-addr",
         "127.0.0.1:0",
         "--control-addr",

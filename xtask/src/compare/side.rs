@@ -7,14 +7,14 @@ use crate::field::Field;
 use crate::running::median;
 use crate::sides::control;
 use crate::sides::gloo::{Gloo, slowest};
-use crate::sides::openmpi::OpenMpi;
+use crate::sides::openmpi::{Algorithm, OpenMpi};
 
 /// Something else that sums tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Peer {
     /// PyTorch's, over TCP
     Gloo,
-    /// Over TCP, with its segmented ring
+    /// Over TCP, with the algorithm that is the fastest
     Openmpi,
 }
 
@@ -22,30 +22,33 @@ pub(super) enum Peer {
 pub(super) enum Side {
     Tributary,
     Gloo,
-    OpenMpi(OpenMpi),
+    OpenMpi(OpenMpi, Algorithm),
 }
 
 impl Side {
     /// Tributary and its peers. A missing Open MPI is told, and left out.
-    pub(super) fn all(peers: &[Peer]) -> Vec<Self> {
+    pub(super) fn all(compare: &Compare, field: &Field) -> Result<Vec<Self>, String> {
         let mut sides = vec![Self::Tributary];
-        if peers.contains(&Peer::Gloo) {
+        if compare.peers.contains(&Peer::Gloo) {
             sides.push(Self::Gloo);
         }
-        if peers.contains(&Peer::Openmpi) {
+        if compare.peers.contains(&Peer::Openmpi) {
             match OpenMpi::find() {
-                Ok(found) => sides.push(Self::OpenMpi(found)),
+                Ok(found) => {
+                    let algorithm = tuned(&found, compare, field)?;
+                    sides.push(Self::OpenMpi(found, algorithm));
+                }
                 Err(reason) => eprintln!("openmpi is left out: {reason}"),
             }
         }
-        sides
+        Ok(sides)
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Tributary => "tributary",
             Self::Gloo => "gloo",
-            Self::OpenMpi(_) => "openmpi",
+            Self::OpenMpi(..) => "openmpi",
         }
     }
 
@@ -56,7 +59,7 @@ impl Side {
             // It sends less than hosts by themselves can.
             Self::Tributary => return compare.tributary(&field.ranks, |_| control(&field.aggregator)),
             Self::Gloo => compare.gloo(&field.ranks, number)?,
-            Self::OpenMpi(found) => median(found.run(&field.ranks, compare.bytes, ITERATIONS)?)?,
+            Self::OpenMpi(found, algorithm) => openmpi(found, *algorithm, compare, field)?,
         };
         crossed(
             self.name(),
@@ -65,6 +68,28 @@ impl Side {
         )?;
         Ok(seconds)
     }
+}
+
+/// Median seconds of one turn of Open MPI.
+fn openmpi(found: &OpenMpi, algorithm: Algorithm, compare: &Compare, field: &Field) -> Result<f64, String> {
+    median(found.run(&field.ranks, compare.bytes, ITERATIONS, algorithm)?)
+}
+
+/// The algorithm that is the fastest here: which one depends on ranks and bytes, and Open MPI's own choice is for faster networks.
+fn tuned(found: &OpenMpi, compare: &Compare, field: &Field) -> Result<Algorithm, String> {
+    println!("openmpi, the fastest of whose algorithms takes part:");
+    let mut turns = Vec::new();
+    for algorithm in Algorithm::ALL {
+        let seconds = openmpi(found, algorithm, compare, field)?;
+        println!("  {:<18} {seconds:.4} s", algorithm.name);
+        turns.push((algorithm, seconds));
+    }
+    fastest(&turns).ok_or_else(|| "Open MPI has no algorithm".into())
+}
+
+fn fastest(turns: &[(Algorithm, f64)]) -> Option<Algorithm> {
+    let fastest = turns.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+    fastest.map(|(algorithm, _)| *algorithm)
 }
 
 impl Compare {
@@ -99,6 +124,13 @@ fn crossed(side: &str, sent: u64, least: u64) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_algorithm_that_takes_part_is_the_fastest() {
+        let [doubling, ring, ..] = Algorithm::ALL;
+        assert_eq!(fastest(&[(doubling, 0.5), (ring, 0.25)]), Some(ring));
+        assert_eq!(fastest(&[]), None);
+    }
 
     #[test]
     fn tensors_that_pass_the_links_by_are_an_error() {

@@ -1,8 +1,9 @@
-//! Open MPI over TCP, with its segmented ring, which is the fastest of its algorithms for large tensors.
+//! Open MPI over TCP, with whichever of its algorithms a caller asks for.
 //!
 //! Its launcher starts a daemon on each other host by an agent: ssh, or here a script that enters the host's namespace.
 
 mod agent;
+mod algorithm;
 mod contain;
 
 use std::process::Command;
@@ -13,6 +14,7 @@ use testnet::Host;
 use crate::folder::Folder;
 use crate::needs::find;
 use crate::running::one;
+pub(crate) use algorithm::Algorithm;
 use contain::contained;
 
 /// The one of `tributary bench allreduce --compare openmpi`.
@@ -24,10 +26,11 @@ const NAMES: [(&str, &str); 2] = [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc",
 const PACKAGES: &str = "`apt-get install openmpi-bin libopenmpi-dev gcc`";
 
 /// TCP by the hosts' links, for control, too; no daemon that starts others. There may be more ranks than cores, so they yield,
-/// and none is bound: each daemon has one rank only, and would bind it to the machine's first core.
+/// and none is bound: each daemon has one rank only, and would bind it to the machine's first core. Two connections between
+/// ranks: by one, two that send to each other at once do so in turns every other time, which takes twice as long.
 const OPTIONS: &str = "--oversubscribe --bind-to none --mca plm rsh --mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl \
-                       tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1 \
-                       --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 5";
+                       tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca btl_tcp_links 2 \
+                       --mca mpi_yield_when_idle 1 --mca coll_tuned_use_dynamic_rules 1";
 
 /// Open MPI, and the program that is measured, built.
 pub(crate) struct OpenMpi {
@@ -73,7 +76,13 @@ impl OpenMpi {
     }
 
     /// Runs it with a rank on each host; the seconds of the slowest rank, of each iteration.
-    pub(crate) fn run(&self, hosts: &[Host], bytes: u64, iterations: usize) -> Result<Vec<f64>, String> {
+    pub(crate) fn run(
+        &self,
+        hosts: &[Host],
+        bytes: u64,
+        iterations: usize,
+        algorithm: Algorithm,
+    ) -> Result<Vec<f64>, String> {
         let agent = self.folder.write("agent", &agent::script(hosts))?;
         let addresses: Vec<String> = hosts.iter().map(|host| host.address().to_string()).collect();
         let mut launch = contained(&hosts[0]);
@@ -82,6 +91,8 @@ impl OpenMpi {
         launch.arg("--allow-run-as-root");
         launch.args(["--host", &addresses.join(","), "-np", &hosts.len().to_string()]);
         launch.args(["--mca", "plm_rsh_agent", &format!("sh {}", agent.display())]);
+        let number = algorithm.number.to_string();
+        launch.args(["--mca", "coll_tuned_allreduce_algorithm", &number]);
         // What it keeps beside its processes goes with the folder.
         launch.args(["--mca", "orte_tmpdir_base"]).arg(self.folder.path());
         launch

@@ -13,7 +13,7 @@ use crate::workers::Workers;
 
 pub fn run(args: &AllReduce, interrupt: &Interrupt) -> Result<(), Failure> {
     let (shards, busy_poll) = (args.streams.unwrap_or(1), args.terms.busy_poll);
-    let aggregator = Aggregator::find(&args.aggregator, shards, busy_poll)?;
+    let aggregator = Aggregator::find(&args.aggregator, shards, busy_poll, interrupt)?;
     let place = if aggregator.is_embedded() {
         "in this process"
     } else {

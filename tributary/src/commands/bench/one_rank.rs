@@ -1,5 +1,7 @@
 //! One rank of a benchmark whose other ranks run elsewhere.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,9 +18,14 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub fn run(setup: Setup, interrupt: &Interrupt, json: bool) -> Result<(), Failure> {
     let (rank, size) = (setup.rank, setup.size);
     let interrupted = interrupt.clone();
+    let joined = Arc::new(AtomicBool::new(false));
+    let has_joined = Arc::clone(&joined);
     let measuring = thread::Builder::new().name("rank".to_owned()).spawn(move || {
         let mut show = Show::new(json, setup.aggregators.join(", "));
-        let go_on = || interrupted.check();
+        let go_on = || {
+            has_joined.store(true, Ordering::Relaxed);
+            interrupted.check()
+        };
         measure(&setup, go_on, |message| match message {
             Message::Size(report) => show.report(&report),
             Message::Timing => Ok(()),
@@ -32,7 +39,8 @@ pub fn run(setup: Setup, interrupt: &Interrupt, json: bool) -> Result<(), Failur
     // A rank that waits for others cannot be asked to stop: after a while the process ends without it.
     while !measuring.is_finished() && !interrupt.wait_timeout(LOOK_UP) {}
     let interrupted_at = Instant::now();
-    while !measuring.is_finished() && interrupted_at.elapsed() < FAREWELL {
+    // Before it has joined nobody needs to be told.
+    while !measuring.is_finished() && joined.load(Ordering::Relaxed) && interrupted_at.elapsed() < FAREWELL {
         thread::sleep(LOOK_UP);
     }
     if !measuring.is_finished() {
