@@ -162,6 +162,11 @@ impl Congestion {
         admitted
     }
 
+    /// Whether something waits for the window.
+    pub(super) fn is_full(&self) -> bool {
+        self.waits
+    }
+
     /// A result came; `sends` is how many chunks were sent so far.
     #[inline(always)]
     pub(super) fn answered(&mut self, result: Answered, sends: u64) {

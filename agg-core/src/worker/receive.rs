@@ -77,6 +77,7 @@ where
             self.stats.late += u64::from(!mine);
             tensor.write(block, &sums(&plan, header, kept, mine));
         }
+        let overtaken = self.is_overtaken(self.slots.as_ref()[usize::from(header.slot)].order);
         let slots = self.slots.as_mut();
         if plan.announced(index).is_some() {
             slots[plan.exponent_place(index)].exponents[plan.exponent_turn()] = header.next;
@@ -97,15 +98,20 @@ where
         let came_last = header.member == self.config.member;
         let again = state.sends > 1;
         let lost = again && (state.lost || header.flags.has(Flags::RESEND) || came_last && !quorum);
-        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it tells neither the
-        // round trip nor what has been overtaken.
+        // Of a chunk that was sent again it is unknown which send was answered (Karn's rule): it does not tell the round trip,
+        // nor what has been overtaken unless the last send has had the time (RFC 8985, section 6.2).
         let waited = now.saturating_sub(state.first_sent_at);
         let once = state.sends == 1;
-        if once {
+        let had_time = now.saturating_sub(state.sent_at) >= self.rtt.smoothed();
+        // What later sends have overtaken, or the aggregator has asked after, has waited for a repair: were that measured, the
+        // next one would take longer still.
+        let repaired = overtaken || state.present.is_some();
+        if once && (came_last || !repaired) {
             self.rtt.measured(waited);
+        }
+        if once || lost && had_time {
             self.answered_order = self.answered_order.max(state.order);
         }
-        let had_time = now.saturating_sub(state.sent_at) >= self.rtt.smoothed();
         let answered = Answered {
             order: (once || had_time).then_some(state.order),
             delay: (once && came_last).then_some(waited),
@@ -238,7 +244,12 @@ where
         if state.sends == 0 {
             return;
         }
+        let news = state.present.is_some_and(|present| present != header.set);
         state.present = Some(header.set);
+        if news {
+            self.rtt.told();
+        }
+        let state = &self.slots.as_ref()[usize::from(slot)];
         // Our contribution may be on its way still.
         let overdue = now.saturating_sub(state.sent_at) >= self.rtt.overdue();
         if misses && overdue && self.in_flight.contains(self.slots.as_ref(), slot) {

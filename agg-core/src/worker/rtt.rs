@@ -18,6 +18,8 @@ pub(super) struct Rtt {
     variation: Nanos,
     /// How often the timer has fired since something was heard.
     backoff: u32,
+    /// A probe has gone out since a result came.
+    probed: bool,
 }
 
 impl Rtt {
@@ -71,7 +73,7 @@ impl Rtt {
     /// section 7.2. After that it is the timer's turn.
     pub(super) fn probe_after(&self) -> Nanos {
         match self.smoothed {
-            Some(_) if self.backoff == 0 => (2 * self.overdue()).max(MIN_PROBE),
+            Some(_) if self.backoff == 0 && !self.probed => (2 * self.overdue()).max(MIN_PROBE),
             _ => Nanos::MAX,
         }
     }
@@ -83,7 +85,19 @@ impl Rtt {
         1 << (self.backoff - 1)
     }
 
+    /// The probe was sent.
+    pub(super) fn probe(&mut self) {
+        self.probed = true;
+    }
+
+    /// A result came.
     pub(super) fn heard(&mut self) {
+        self.backoff = 0;
+        self.probed = false;
+    }
+
+    /// The aggregator has another part of a chunk than when it last said so: resends reach it.
+    pub(super) fn told(&mut self) {
         self.backoff = 0;
     }
 }

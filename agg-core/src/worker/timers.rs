@@ -14,7 +14,12 @@ where
             return None;
         }
         let deadline = self.progress_at.saturating_add(self.config.timeout);
-        let due = [self.resend_at(), self.pacing.due()];
+        let due = [
+            self.resend_at(),
+            self.probe_at(),
+            self.overtaken_at(),
+            self.pacing.due(),
+        ];
         Some(due.into_iter().flatten().fold(deadline, Nanos::min))
     }
 
@@ -27,6 +32,12 @@ where
         if now >= self.progress_at.saturating_add(self.config.timeout) {
             self.fail_overdue();
             return;
+        }
+        if self.overtaken_at().is_some_and(|due| now >= due) {
+            self.resend_overtaken(now);
+        }
+        if self.probe_at().is_some_and(|due| now >= due) {
+            self.probe();
         }
         if self.resend_at().is_some_and(|due| now >= due) {
             // What the aggregator has said to hold waits for others: a few such resends ask after them, and find out if it
@@ -80,17 +91,12 @@ where
     /// results come again, and in a round trip of them that of this one did not: most of a burst may have been lost, of
     /// which the timer would find one after the other.
     pub(super) fn resend_overtaken(&mut self, now: Nanos) {
-        // With fewer in flight no more can overtake.
-        let overtakers = self.reordering.window().min(u64::from(self.congestion.window()));
-        let resumed_at = *self.resumed_at.get_or_insert(now);
-        let resumed = now.saturating_sub(resumed_at) >= self.rtt.overdue();
+        self.resumed_at.get_or_insert(now);
         while let Some(slot) = self.in_flight.first() {
-            let state = &self.slots.as_ref()[usize::from(slot)];
-            let silent = resumed && state.order < self.silent_order;
-            let overtaken = silent || state.order + overtakers < self.answered_order;
-            if !overtaken || now.saturating_sub(state.sent_at) < self.rtt.overdue() {
+            if self.overtaken_at().is_none_or(|due| now < due) {
                 break;
             }
+            let state = &self.slots.as_ref()[usize::from(slot)];
             let held = state
                 .present
                 .is_some_and(|present| present.contains(self.config.member));
@@ -105,6 +111,31 @@ where
             self.stats.resent_overtaken += 1;
             self.requeue(slot);
         }
+    }
+
+    /// When the chunk longest in flight is to be sent again by R-RESEND-2, if it has been overtaken.
+    fn overtaken_at(&self) -> Option<Nanos> {
+        let state = &self.slots.as_ref()[usize::from(self.in_flight.first()?)];
+        let since = if self.is_overtaken(state.order) {
+            state.sent_at
+        } else if state.order < self.silent_order {
+            state.sent_at.max(self.resumed_at?)
+        } else {
+            return None;
+        };
+        Some(since.saturating_add(self.rtt.overdue()))
+    }
+
+    /// Whether so many later sends were answered that disorder does not explain it.
+    pub(super) fn is_overtaken(&self, order: u64) -> bool {
+        // Of a smaller window many wait for repairs, too: few are left that can overtake.
+        let window = self.congestion.window();
+        let most = if window < u32::from(self.config.window) {
+            window / 2
+        } else {
+            window
+        };
+        order + self.reordering.window().min(u64::from(most)) < self.answered_order
     }
 
     fn fail_overdue(&mut self) {
@@ -157,13 +188,32 @@ where
         }
         // Each result starts it anew (RFC 6298, section 5.3): while results come, others will, or R-RESEND-2 finds out. Else
         // a wait that has become longer than the timer would have all sent again, and never be measured.
-        let timer = self.rtt.resend_after();
-        let timer = if self.is_last_flight() {
-            timer.min(self.rtt.probe_after())
-        } else {
-            timer
-        };
-        Some(sent_at.max(self.progress_at) + timer)
+        Some(sent_at.max(self.progress_at) + self.rtt.resend_after())
+    }
+
+    /// R-RESEND-5: when the chunk longest in flight is to be sent again since nothing can overtake it.
+    fn probe_at(&self) -> Option<Nanos> {
+        // Under a quorum resends are the clock, and have their own time.
+        let probes = self.config.policy.grace().is_none() && self.is_held_back();
+        let slot = self.in_flight.first().filter(|_| probes)?;
+        let sent_at = self.slots.as_ref()[usize::from(slot)].sent_at;
+        Some(
+            sent_at
+                .max(self.progress_at)
+                .saturating_add(self.rtt.probe_after()),
+        )
+    }
+
+    fn probe(&mut self) {
+        if let Some(slot) = self.in_flight.first() {
+            self.rtt.probe();
+            if self.to_send.first().is_some() {
+                // The window is full of what waits for repairs: one probe for each chunk would take too long.
+                self.fall_silent();
+            }
+            self.stats.resent_timeout += 1;
+            self.requeue(slot);
+        }
     }
 
     /// Whether no result has come for as long as the timer is.
@@ -171,9 +221,13 @@ where
         now.saturating_sub(self.progress_at) >= self.rtt.resend_after()
     }
 
-    /// Whether nothing of the operation is left to be sent, so that nothing can overtake what is in flight (R-RESEND-5).
-    fn is_last_flight(&self) -> bool {
-        self.to_send.first().is_none() && !self.is_stalled()
+    /// Whether nothing can be sent now that would overtake what is in flight: the operation has nothing left, or the congestion
+    /// window is full.
+    fn is_held_back(&self) -> bool {
+        if self.to_send.first().is_none() {
+            return !self.is_stalled();
+        }
+        self.congestion.is_full()
     }
 
     /// Queues a chunk in flight to be sent again, before anything new.
