@@ -23,7 +23,7 @@ struct Ceilings {
 /// Of the program that takes what arrives.
 const TAKES: Ceilings = Ceilings {
     verified: 560_000,
-    log: 1_100_000_000,
+    log: 1_300_000_000,
     translated: 140_000,
     jitted: 80_000,
 };
