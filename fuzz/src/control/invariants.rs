@@ -38,7 +38,11 @@ pub(super) fn check(session: &Session) {
     }
     let used: u64 = state.held.iter().map(|held| held.spec.memory_per_shard()).sum();
     let about = &status.description;
-    assert_eq!(used, about.host.memory_per_shard - about.memory_free, "the account of memory");
+    assert_eq!(
+        used,
+        about.host.memory_per_shard - about.memory_free,
+        "the account of memory"
+    );
 
     // A job is suspended exactly while a world of its name gathers its members again.
     let (again, new): (Vec<_>, Vec<_>) = status
