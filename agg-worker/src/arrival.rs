@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agg_control::{Capabilities, ControlClient, Registration, Resume, datagram_bytes};
+use agg_control::{Capabilities, ControlClient, Policy, Registration, Resume, datagram_bytes};
 
 use crate::Config;
 use crate::place::Place;
@@ -137,7 +137,9 @@ fn open_ports(
 impl Arrival {
     /// Takes care that the job can go on at any of these aggregators.
     pub(crate) fn prepare_to_go_on_at(&mut self, config: &Config, addresses: &[String]) {
-        if config.fail_over && config.lanes.is_none() && addresses.len() > 1 {
+        // A job under a quorum moves nowhere.
+        let moves = config.fail_over && config.policy == Policy::All && addresses.len() > 1;
+        if moves && config.lanes.is_none() {
             self.max_datagram = self.max_datagram.min(carried_to_all(config, addresses));
         }
     }

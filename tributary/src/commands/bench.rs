@@ -80,7 +80,7 @@ pub struct AllReduce {
     #[arg(long, value_name = "N")]
     lanes: Option<u32>,
     /// Chunks in flight on each stream, rounded up to a power of two, at least 2 [default: what the buffers hold]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     window: Option<u32>,
     /// Streams, each with a shard of the aggregator [default: 1, or as many as a running aggregator has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -109,7 +109,7 @@ pub struct AllReduce {
     #[arg(long, value_name = "RANK:DELAY")]
     straggler: Option<Straggler>,
     /// What to measure beside it, on this machine's loopback interface: sums of f32 or i32 in 32 bits; several with commas
-    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', conflicts_with_all = ["rank", "straggler"])]
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', conflicts_with_all = ["rank", "straggler", "policy", "loss"])]
     compare: Vec<Peer>,
     /// A Python that has torch, for --compare gloo
     #[arg(long, value_name = "PYTHON", default_value = "python3", requires = "compare")]

@@ -17,22 +17,12 @@ const PROGRAM: &str = include_str!("allreduce.c");
 /// Names of its compiler and launcher: Debian's, where other MPIs may be installed beside it, then everybody's.
 const NAMES: [(&str, &str); 2] = [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc", "mpirun")];
 
-/// TCP by the loopback interface, and no spinning: there may be more ranks than cores.
+/// TCP by the loopback interface. There may be more ranks than cores, so those that wait yield.
 const OPTIONS: &str = "--oversubscribe --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo --mca \
                        oob_tcp_if_include lo --mca mpi_yield_when_idle 1 --mca coll_tuned_use_dynamic_rules 1";
 
 /// Algorithms of its component `tuned`: its own choice, recursive doubling, ring, segmented ring, Rabenseifner's.
 const ALGORITHMS: [u8; 5] = [0, 3, 4, 5, 6];
-
-/// A folder that goes with this.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left in the system's temporary folder harms nobody.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 pub(super) fn run(task: &Task, interrupt: &Interrupt) -> Result<Result<Vec<PeerFigures>, String>, Failure> {
     let mut reasons = Vec::new();
@@ -42,10 +32,10 @@ pub(super) fn run(task: &Task, interrupt: &Interrupt) -> Result<Result<Vec<PeerF
         match run_all([version], interrupt)? {
             // The first line has the name it was called by, and only sometimes the project's.
             Ok(said) if said.contains("open-mpi.org") => {
-                let folder =
-                    Folder(std::env::temp_dir().join(format!("tributary-mpi-{}", std::process::id())));
-                fs::create_dir_all(&folder.0).map_err(Failure::io("make a temporary folder"))?;
-                return match build(compiler, &folder.0, interrupt)? {
+                // Nobody else's: what is built there is run.
+                let folder = tempfile::Builder::new().prefix("tributary-mpi-").tempdir();
+                let folder = folder.map_err(Failure::io("make a temporary folder"))?;
+                return match build(compiler, folder.path(), interrupt)? {
                     Ok(program) => launch(launcher, &program, task, interrupt),
                     Err(reason) => Ok(Err(reason)),
                 };
@@ -81,6 +71,7 @@ fn launch(
     interrupt: &Interrupt,
 ) -> Result<Result<Vec<PeerFigures>, String>, Failure> {
     let mut best: Option<Vec<PeerFigures>> = None;
+    let mut reasons = Vec::new();
     for algorithm in ALGORITHMS {
         let mut command = Command::new(launcher);
         command.args(OPTIONS.split_whitespace());
@@ -94,10 +85,11 @@ fn launch(
         match (run, &mut best) {
             (Ok(run), Some(best)) => keep_fastest(best, run),
             (Ok(run), None) => best = Some(run),
-            (Err(reason), _) => return Ok(Err(format!("with its algorithm {algorithm}: {reason}"))),
+            // Another version may not have it.
+            (Err(reason), _) => reasons.push(format!("with its algorithm {algorithm}: {reason}")),
         }
     }
-    Ok(Ok(best.unwrap_or_default()))
+    Ok(best.ok_or_else(|| reasons.join("; ")))
 }
 
 /// Of each size the run that took less time.

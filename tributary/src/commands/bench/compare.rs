@@ -64,6 +64,10 @@ pub fn run(args: &AllReduce, ours: &[SizeReport], interrupt: &Interrupt) -> Resu
             .collect(),
         python: args.python.clone(),
     };
+    let bits = args.reduce.wire.width().bits();
+    if bits != 32 {
+        output::note(&format!("our elements have {bits} bits on the wire, theirs 32"));
+    }
     let mut theirs: Vec<(Peer, Vec<PeerFigures>)> = Vec::new();
     for peer in &args.compare {
         match peers::run(*peer, &task, interrupt)? {
