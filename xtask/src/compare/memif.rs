@@ -76,8 +76,6 @@ fn over_memif(compare: &Compare) -> Result<f64, String> {
     let mut serve = Command::new(HOST);
     serve.args([
         "serve",
-        // This side is about sockets.
-        "--no-shared-memory",
         "--data-addr",
         "10.77.0.1:4601",
         "--control-addr",
