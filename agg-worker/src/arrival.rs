@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agg_control::{Capabilities, ControlClient, Policy, Registration, Resume, datagram_bytes};
+use agg_control::{Capabilities, ControlClient, Registration, Resume, datagram_bytes};
 
 use crate::Config;
 use crate::place::Place;
@@ -75,11 +75,10 @@ pub(crate) fn arrive(
 }
 
 /// Bytes of the largest datagram that the routes of this machine carry to all of these aggregators: a job keeps its chunk size
-/// where it goes on. One without a route is not waited for, nor with a transport of its own, which has one MTU.
+/// where it goes on. One without a route does not count.
 fn carried_to_all(config: &Config, addresses: &[String]) -> usize {
     let udp = Udp::new(config);
-    let addresses = addresses.iter().filter(|_| config.transport.is_none());
-    let resolved = addresses.filter_map(|address| resolve(address).ok());
+    let resolved = addresses.iter().filter_map(|address| resolve(address).ok());
     let ways = resolved.filter_map(|address| udp.way(address).ok());
     ways.map(|way| way.max_datagram).min().unwrap_or(usize::MAX)
 }
@@ -137,9 +136,9 @@ fn open_ports(
 impl Arrival {
     /// Takes care that the job can go on at any of these aggregators.
     pub(crate) fn prepare_to_go_on_at(&mut self, config: &Config, addresses: &[String]) {
-        // A job under a quorum moves nowhere.
-        let moves = config.fail_over && config.policy == Policy::All && addresses.len() > 1;
-        if moves && config.lanes.is_none() {
+        let moves = config.immovable().is_none() && addresses.len() > 1;
+        // A transport of its own has one MTU.
+        if moves && config.lanes.is_none() && config.transport.is_none() {
             self.max_datagram = self.max_datagram.min(carried_to_all(config, addresses));
         }
     }

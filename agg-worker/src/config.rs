@@ -115,6 +115,17 @@ impl Config {
         self.shared_memory && self.transport.is_none() && self.faults.is_none()
     }
 
+    /// Why a job moves to no other aggregator, if it does not.
+    pub(crate) fn immovable(&self) -> Option<&'static str> {
+        if self.aggregators.is_empty() || !self.fail_over {
+            Some("its only aggregator was in a rank's process")
+        } else if self.policy == Policy::All {
+            None
+        } else {
+            Some("a job under a quorum cannot move to another aggregator: start it again")
+        }
+    }
+
     /// The most lanes that a chunk can have, through shared memory or else in datagrams.
     pub(crate) fn most_lanes(&self, is_shared: bool) -> u16 {
         let asked = self.lanes.and_then(|lanes| u16::try_from(lanes).ok());

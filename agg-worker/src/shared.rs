@@ -93,13 +93,7 @@ impl Shared {
             live: (0..config.size).collect(),
             losses: Vec::new(),
         };
-        let immovable = if config.aggregators.is_empty() || !config.fail_over {
-            Some("its only aggregator was in a rank's process")
-        } else if config.policy == agg_control::Policy::All {
-            None
-        } else {
-            Some("a job under a quorum cannot move to another aggregator: start it again")
-        };
+        let immovable = config.immovable();
         Self {
             config,
             addresses,
