@@ -17,6 +17,7 @@
 mod bench;
 mod carried;
 mod demo;
+mod lanes;
 mod process;
 mod program;
 mod rank;
@@ -27,6 +28,7 @@ mod work;
 pub use bench::{assert_success, bench, run_all};
 pub use carried::carried;
 pub use demo::trains;
+pub use lanes::lanes;
 pub use process::{LIMIT, Output, Process};
 pub use program::tributary;
 pub use rank::run_if_rank;

@@ -2,9 +2,7 @@
 //!
 //! A bridge drops a frame that its port does not carry, without a word: what the interfaces' MTU says is wrong then.
 
-use std::process::Command;
-
-use testjob::{LIMIT, Server, assert_success, bench, counters, run_all};
+use testjob::{LIMIT, Server, bench, counters, run_all};
 use testnet::{Host, Link, Net};
 
 const TRIBUTARY: &str = env!("CARGO_BIN_EXE_tributary");
@@ -38,13 +36,6 @@ impl Way {
             _net: net,
         }
     }
-
-    fn rank(&self, rank: usize, arguments: &[&str]) -> Command {
-        let fixed = ["--bytes", "3MiB", "--iterations", "3", "--warmup", "0"];
-        let arguments: Vec<&str> = fixed.iter().chain(arguments).copied().collect();
-        let (tributary, host) = (std::path::Path::new(TRIBUTARY), &self.workers[rank]);
-        bench(tributary, rank, RANKS, host, &self.aggregator, &arguments)
-    }
 }
 
 #[test]
@@ -53,13 +44,11 @@ fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
     for (middle, lanes) in [(9000, 2048), (4000, 848), (1500, 352)] {
         let path = Way::new(middle);
         let _aggregator = Server::new(TRIBUTARY, &["serve"]).start(&path.aggregator, None);
-        // Each rank checks every sum.
-        let outputs = run_all((0..RANKS).map(|rank| path.rank(rank, &[])), LIMIT);
-        assert_success(&outputs);
-        let figures = String::from_utf8_lossy(&outputs[0].stdout);
-        assert!(
-            figures.contains(&format!("\"lanes\":{lanes},")),
-            "a middle hop of {middle} bytes: {figures}"
+        let places = path.workers.each_ref().map(|worker| (worker, &path.aggregator));
+        assert_eq!(
+            testjob::lanes(TRIBUTARY.as_ref(), &places, &[], LIMIT),
+            lanes,
+            "a middle hop of {middle} bytes"
         );
         assert!(counters(&path.aggregator)["probes_answered"] >= 2);
     }
@@ -74,27 +63,14 @@ fn netns_probe_3_a_leaf_looks_at_its_way_to_the_root() {
         let server = Server::new(TRIBUTARY, &["serve"]);
         let _root = server.start(&way.aggregator, None);
         let _leaf = server.start(&way.workers[1], Some(&way.aggregator));
-        let fixed = ["--bytes", "3MiB", "--iterations", "3", "--warmup", "0"];
         let places = [
             (&way.workers[0], &way.aggregator),
             (&way.workers[1], &way.workers[1]),
         ];
-        let ranks = places.iter().enumerate().map(|(rank, (host, aggregator))| {
-            bench(
-                std::path::Path::new(TRIBUTARY),
-                rank,
-                RANKS,
-                host,
-                aggregator,
-                &fixed,
-            )
-        });
-        let outputs = run_all(ranks, LIMIT);
-        assert_success(&outputs);
-        let figures = String::from_utf8_lossy(&outputs[0].stdout);
-        assert!(
-            figures.contains(&format!("\"lanes\":{lanes},")),
-            "a middle hop of {middle} bytes: {figures}"
+        assert_eq!(
+            testjob::lanes(TRIBUTARY.as_ref(), &places, &[], LIMIT),
+            lanes,
+            "a middle hop of {middle} bytes"
         );
     }
 }
@@ -105,7 +81,15 @@ fn netns_probe_3_chunks_that_were_asked_for_and_do_not_fit_are_an_error() {
     let path = Way::new(1500);
     let _aggregator = Server::new(TRIBUTARY, &["serve"]).start(&path.aggregator, None);
     // Before it registers: the other rank need not be there.
-    let outputs = run_all([path.rank(1, &["--lanes", "2048"])], LIMIT);
+    let far = bench(
+        TRIBUTARY.as_ref(),
+        1,
+        RANKS,
+        &path.workers[1],
+        &path.aggregator,
+        &["--lanes", "2048"],
+    );
+    let outputs = run_all([far], LIMIT);
     let said = String::from_utf8_lossy(&outputs[0].stderr);
     assert!(
         !outputs[0].status.success() && said.lines().count() == 1,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use testjob::{assert_success, bench, counters, run_all};
+use testjob::{counters, lanes};
 use testnet::{Link, Net};
 
 use crate::cluster::{generic, native, xdp_link};
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(200);
 fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
     // The largest MTU that native XDP on veth takes; and one that the stack's mode takes.
     for (server, mtu) in [(native(), 3506), (generic(), 9000)] {
-        for (middle, lanes) in [(mtu, 848), (3000, 352), (1400, 256)] {
+        for (middle, expected) in [(mtu, 848), (3000, 352), (1400, 256)] {
             let mut net = Net::new("trib-xdp-path").expect("a network");
             let host = net.add_host("agg", xdp_link(mtu)).expect("the aggregator's host");
             let link = |mtu| Link {
@@ -26,34 +26,11 @@ fn netns_probe_3_chunks_are_as_large_as_the_narrowest_link_carries() {
             let rack = net.add_switch("rack", link(middle)).expect("a switch");
             let far = net.add_host_at(&rack, "far", link(mtu)).expect("a host");
             let _server = server.start(&host, None);
-            let sums = [
-                "--bytes",
-                "3MiB",
-                "--iterations",
-                "3",
-                "--warmup",
-                "0",
-                "--window",
-                "32",
-            ];
-            let workers = [&near, &far];
-            let ranks = (0..workers.len()).map(|rank| {
-                bench(
-                    &testjob::tributary(),
-                    rank,
-                    workers.len(),
-                    workers[rank],
-                    &host,
-                    &sums,
-                )
-            });
-            // Each rank checks every sum.
-            let outputs = run_all(ranks, LIMIT);
-            assert_success(&outputs);
-            let figures = String::from_utf8_lossy(&outputs[0].stdout);
-            assert!(
-                figures.contains(&format!("\"lanes\":{lanes},")),
-                "{server:?}, a middle hop of {middle} bytes: {figures}"
+            let places = [(&near, &host), (&far, &host)];
+            assert_eq!(
+                lanes(&testjob::tributary(), &places, &["--window", "32"], LIMIT),
+                expected,
+                "{server:?}, a middle hop of {middle} bytes"
             );
             let counted = counters(&host);
             assert!(counted["probes_answered"] >= 2, "{counted:?}");
