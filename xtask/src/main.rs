@@ -14,7 +14,6 @@ mod ebpf;
 mod embedding;
 mod field;
 mod flooder;
-mod folder;
 mod fuzz;
 mod groups;
 mod needs;

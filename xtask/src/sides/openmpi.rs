@@ -6,12 +6,13 @@ mod agent;
 mod algorithm;
 mod contain;
 
+use std::fs;
 use std::process::Command;
 
 use serde::Deserialize;
+use tempfile::TempDir;
 use testnet::Host;
 
-use crate::folder::Folder;
 use crate::needs::find;
 use crate::running::one;
 pub(crate) use algorithm::Algorithm;
@@ -35,7 +36,7 @@ const OPTIONS: &str = "--oversubscribe --bind-to none --mca plm rsh --mca plm_rs
 /// Open MPI, and the program that is measured, built.
 pub(crate) struct OpenMpi {
     launcher: &'static str,
-    folder: Folder,
+    folder: TempDir,
 }
 
 /// What the program prints.
@@ -67,7 +68,8 @@ impl OpenMpi {
     }
 
     fn build(compiler: &str, launcher: &'static str) -> Result<Self, String> {
-        let folder = Folder::new("openmpi")?;
+        let folder = tempfile::Builder::new().prefix("trib-openmpi-").tempdir();
+        let folder = folder.map_err(|error| format!("cannot make a temporary folder: {error}"))?;
         let mut compile = Command::new(compiler);
         compile.args(["-O2", PROGRAM, "-o"]);
         compile.arg(folder.path().join("allreduce"));
@@ -83,7 +85,9 @@ impl OpenMpi {
         iterations: usize,
         algorithm: Algorithm,
     ) -> Result<Vec<f64>, String> {
-        let agent = self.folder.write("agent", &agent::script(hosts))?;
+        let agent = self.folder.path().join("agent");
+        fs::write(&agent, agent::script(hosts))
+            .map_err(|error| format!("cannot write {}: {error}", agent.display()))?;
         let addresses: Vec<String> = hosts.iter().map(|host| host.address().to_string()).collect();
         let mut launch = contained(&hosts[0]);
         launch.arg(self.launcher).args(OPTIONS.split_whitespace());
