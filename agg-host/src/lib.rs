@@ -30,7 +30,7 @@ pub use lags::worst_lags;
 pub use limits::explained;
 pub use memory::SlotMemory;
 pub use names::{Names, name};
-pub use probe::probe;
+pub use probe::{carried_bytes, probe, prober};
 pub use program::{run, run_hearing, until_stopped};
 pub use reach::{reachable, uplink};
 pub use settings::{

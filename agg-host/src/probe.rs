@@ -21,13 +21,24 @@ pub fn probe(parent: &Capabilities, data: SocketAddr) -> Option<u32> {
     }
     let carried = try_sizes(parent, data)
         .inspect_err(|error| tracing::debug!(%data, %error, "the way to the parent was not tried"));
-    let carried = carried.ok()?;
-    if carried.is_none() {
+    carried_bytes(carried.ok()?, data)
+}
+
+/// Bytes of a packet of the largest chunk size that got to the parent at `data` and back; that none did is logged.
+pub fn carried_bytes(largest: Option<Lanes>, data: SocketAddr) -> Option<u32> {
+    if largest.is_none() {
         tracing::warn!(
             "no probe came back from the parent at {data}: look whether a firewall drops UDP on the way"
         );
     }
-    carried.map(|lanes| packet_len(lanes.count()) as u32)
+    largest.map(|lanes| packet_len(lanes.count()) as u32)
+}
+
+/// What asks a parent, from now on, for the chunk sizes that it offers and whose packets have `most` bytes or less.
+pub fn prober(parent: &Capabilities, most: usize, now: Nanos) -> Prober {
+    let is_asked =
+        |lanes: Lanes| parent.lanes.contains(&(lanes.count() as u16)) && packet_len(lanes.count()) <= most;
+    Prober::new(fresh_nonce(), Epoch(parent.epoch), is_asked, now)
 }
 
 fn try_sizes(parent: &Capabilities, data: SocketAddr) -> io::Result<Option<Lanes>> {
@@ -42,11 +53,9 @@ fn try_sizes(parent: &Capabilities, data: SocketAddr) -> io::Result<Option<Lanes
     let mut sending = SendBatch::new(MAX_DATAGRAM, 1);
     let mut received = RecvBatch::new(&port, MAX_DATAGRAM);
     let mut packet = vec![0; MAX_DATAGRAM];
-    let is_asked =
-        |lanes: Lanes| parent.lanes.contains(&(lanes.count() as u16)) && packet_len(lanes.count()) <= most;
     let began = Instant::now();
     let now = || began.elapsed().as_nanos() as Nanos;
-    let mut prober = Prober::new(fresh_nonce(), Epoch(parent.epoch), is_asked, 0);
+    let mut prober = prober(parent, most, 0);
     while !prober.is_done() {
         while let Some(len) = prober.transmit(&mut packet) {
             port.send(&mut sending, data, &packet[..len])?;

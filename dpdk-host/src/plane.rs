@@ -11,7 +11,9 @@ use agg_control::{
 use agg_core::wire::packet_len;
 use agg_core::{Epoch, Lanes};
 use agg_host::frame::Framing;
-use agg_host::{Names, Watched, job_config, member_endpoints, name, parent_endpoint, worst_lags};
+use agg_host::{
+    Names, Watched, carried_bytes, job_config, member_endpoints, name, parent_endpoint, worst_lags,
+};
 
 use crate::lcore::{About, address};
 use crate::trial;
@@ -226,12 +228,7 @@ impl DataPlane for Plane {
         }
         let _trying = self.trying.lock().unwrap_or_else(PoisonError::into_inner);
         let largest = trial::largest(&self.shards[0], parent, data, self.payload());
-        if largest.is_none() {
-            tracing::warn!(
-                "no probe came back from the parent at {data}: look whether a firewall drops UDP on the way"
-            );
-        }
-        largest.map(|lanes| packet_len(lanes.count()) as u32)
+        carried_bytes(largest, data)
     }
 
     fn local_endpoints(&self, parent_data: SocketAddr) -> Result<Uplink, String> {

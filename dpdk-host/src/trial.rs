@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use agg_control::{Capabilities, fresh_nonce};
-use agg_core::wire::{HEADER_LEN, Probe, packet_len};
-use agg_core::{Epoch, Lanes, Prober};
+use agg_control::Capabilities;
+use agg_core::wire::{HEADER_LEN, Probe};
+use agg_core::{Lanes, Prober};
+use agg_host::prober;
 
 use crate::Shard;
 
@@ -40,8 +41,6 @@ impl Trial {
 /// The largest chunk size of those that `parent` offers, in packets of `most` bytes or less, that got to its first shard at
 /// `data` and back. `None`: none did. One such call at a time is for a shard.
 pub(crate) fn largest(shard: &Shard, parent: &Capabilities, data: SocketAddr, most: usize) -> Option<Lanes> {
-    let is_asked =
-        |lanes: Lanes| parent.lanes.contains(&(lanes.count() as u16)) && packet_len(lanes.count()) <= most;
     shard.lock().neighbours.want(data.ip());
     let is_near = wait(|| {
         let mut state = shard.lock();
@@ -49,7 +48,7 @@ pub(crate) fn largest(shard: &Shard, parent: &Capabilities, data: SocketAddr, mo
         state.neighbours.hop(data.ip()).is_some()
     });
     if is_near {
-        let prober = Prober::new(fresh_nonce(), Epoch(parent.epoch), is_asked, shard.now());
+        let prober = prober(parent, most, shard.now());
         shard.lock().trial = Some(Trial { parent: data, prober });
         wait(|| {
             shard
