@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod blocking;
 mod counters;
 mod epoch;
 mod findings;
@@ -22,6 +23,7 @@ mod stop;
 mod stragglers;
 
 pub use args::{HostArgs, say};
+pub use blocking::{Blocking, unless_stopped};
 pub use counters::shard_counters;
 pub use epoch::epoch_now;
 pub use findings::{Finding, Findings, Weight};
@@ -31,7 +33,7 @@ pub use limits::explained;
 pub use memory::SlotMemory;
 pub use names::{Names, name};
 pub use probe::{carried_bytes, probe, prober};
-pub use program::{run, run_hearing, until_stopped};
+pub use program::{run, run_hearing, until_stopped, wait_for_stop};
 pub use reach::{reachable, uplink};
 pub use settings::{
     DEFAULT_CONTROL_PORT, DEFAULT_DATA_PORT, SettingsError, in_range, is_straggler_time, same_family,

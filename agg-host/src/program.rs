@@ -16,7 +16,12 @@ const LONG: Duration = Duration::from_secs(3600);
 ///
 /// `RUST_LOG` chooses what is logged.
 pub fn run<E: Display>(name: &str, serve: impl FnOnce(&dyn Fn()) -> Result<(), E>) -> ExitCode {
-    run_hearing(name, |stopped| serve(&|| while !stopped(LONG) {}))
+    run_hearing(name, |stopped| serve(&|| wait_for_stop(stopped)))
+}
+
+/// Waits as long as it takes until `stopped`, which waits at most so long, says that it is so.
+pub fn wait_for_stop(stopped: impl Fn(Duration) -> bool) {
+    while !stopped(LONG) {}
 }
 
 /// The same for who looks for Ctrl-C and SIGTERM also while it starts: what `serve` gets waits for them at most so long,

@@ -1,14 +1,11 @@
 //! Ctrl-C and the signals that ask the same.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
-use crate::failure::Failure;
+use agg_host::{Blocking, unless_stopped};
 
-/// How often it is looked for while something else is waited for.
-const LOOK_UP: Duration = Duration::from_millis(50);
+use crate::failure::Failure;
 
 /// Whether the user wants the command to end. Clones share the answer.
 #[derive(Debug, Clone, Default)]
@@ -54,17 +51,11 @@ impl Interrupt {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let (tell, told) = channel();
-        thread::Builder::new()
-            .name("work".to_owned())
-            .spawn(move || tell.send(work()))
-            .map_err(Failure::io("start a thread"))?;
-        loop {
-            match told.recv_timeout(LOOK_UP) {
-                Ok(done) => return done,
-                Err(RecvTimeoutError::Timeout) => self.check()?,
-                Err(RecvTimeoutError::Disconnected) => return Err(Failure::Panicked),
-            }
+        let done = unless_stopped(work, || self.check().is_err());
+        match done.map_err(Failure::io("start a thread"))? {
+            Blocking::Done(done) => done,
+            Blocking::Stopped => Err(Failure::Interrupted),
+            Blocking::Panicked => Err(Failure::Panicked),
         }
     }
 
@@ -103,7 +94,7 @@ mod tests {
             interrupt.or(|| -> Result<(), _> { Err(Failure::NotForHands) }),
             Err(Failure::NotForHands)
         ));
-        let (open, door) = channel::<()>();
+        let (open, door) = std::sync::mpsc::channel::<()>();
         let raised = interrupt.clone();
         let outcome = interrupt.or(move || {
             raised.raise();

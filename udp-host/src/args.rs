@@ -1,10 +1,9 @@
 //! The command line of an aggregator, shared by `udp-host` and `tributary serve`.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use agg_host::{HostArgs, say, until_stopped};
+use agg_host::{Blocking, HostArgs, say, unless_stopped, until_stopped, wait_for_stop};
 use clap::Args;
 
 use crate::{HostConfig, HostError, UdpHost};
@@ -67,12 +66,6 @@ impl ServeArgs {
     }
 }
 
-/// How often is looked whether to stop while an aggregator starts, which may be long: all its memory is written to.
-const LOOK_UP: Duration = Duration::from_millis(50);
-
-/// How long is waited at once for what ends an aggregator; then again.
-const LONG: Duration = Duration::from_secs(3600);
-
 /// Starts an aggregator, says so on standard error, and waits until it is to stop: `stopped` waits for that at most so long,
 /// and returns whether it is. Where that is before it has started, it is left behind, for the process to end.
 ///
@@ -80,26 +73,16 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The host does not start.
 pub fn serve(args: &ServeArgs, stopped: impl Fn(Duration) -> bool) -> Result<(), HostError> {
     let config = args.host_config()?;
-    let (tell, told) = channel();
-    let starting = std::thread::Builder::new().name("start".to_owned());
-    starting
-        .spawn(move || {
-            // Where nobody waits for it any more it stops again.
-            let _ = tell.send(UdpHost::start(&config));
-        })
-        .map_err(|source| HostError::Thread { shard: 0, source })?;
-    let host = loop {
-        match told.recv_timeout(LOOK_UP) {
-            Ok(started) => break started?,
-            Err(RecvTimeoutError::Timeout) if !stopped(Duration::ZERO) => {}
-            Err(RecvTimeoutError::Timeout) => {
-                say("stopping: it had not started yet");
-                return Ok(());
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(HostError::Panicked),
+    let starting = unless_stopped(move || UdpHost::start(&config), || stopped(Duration::ZERO));
+    let host = match starting.map_err(|source| HostError::Thread { shard: 0, source })? {
+        Blocking::Done(started) => started?,
+        Blocking::Stopped => {
+            say("stopping: it had not started yet");
+            return Ok(());
         }
+        Blocking::Panicked => return Err(HostError::Panicked),
     };
-    until_stopped(&host.summary(), || while !stopped(LONG) {});
+    until_stopped(&host.summary(), || wait_for_stop(stopped));
     host.shutdown();
     Ok(())
 }
